@@ -22,6 +22,7 @@ from hadoop_common.printable import escaped
 from hadoop_common.process_control import Control
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
 from namenode_stub.edit_journals import open_other_journals
@@ -29,7 +30,6 @@ from namenode_stub.formatting import format_storage, new_storage_info
 from namenode_stub.node import NameNodeStub
 from site_config.shown_settings import shown_settings
 
-_DEFAULT_LAYOUT = -67
 # the recovery of a quorum may wait several times for a slow JournalNode (dfs.qjournal.*.timeout.ms)
 _TRANSITION_SECONDS = 900.0
 _POLL_SECONDS = 0.2
@@ -62,9 +62,9 @@ def _load(conf_dir: Path) -> Configuration:
 @_conf
 @click.option(
     "--layout",
-    default=_DEFAULT_LAYOUT,
+    default=NEWEST_LAYOUT.value,
     show_default=True,
-    help="Layout version, -60 to -67; -63 is that of Hadoop 2.7.",
+    help=f"Layout version, {MIN_MERGE_LAYOUT.value} to {NEWEST_LAYOUT.value}; -63 is that of Hadoop 2.7.",
 )
 @click.option("--force", is_flag=True, help="Delete existing data.")
 def format_command(conf_dir: Path, layout: int, force: bool) -> None:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help="Layout version of the new image, -60 .. -67 (default: the old image's).",
+    help=f"Layout version of the new image, {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value} "
+    "(default: the old image's).",
 )
 @click.option(
     "--engine",

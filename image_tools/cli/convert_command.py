@@ -34,7 +34,7 @@ from image_tools.loadable import check_loadable
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help="Layout version of DST, -60 .. -67 (default: that of SRC).",
+    help=f"Layout version of DST, {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value} (default: that of SRC).",
 )
 @click.option(
     "--codec",

@@ -144,8 +144,8 @@ def convert_image(
     that the other layout cannot represent is found before anything is written.
 
     Args:
-        layout_version: -60 .. -67; None keeps any layout of the image. If it is the image's own layout, a string table
-            in the format of a newer layout is converted.
+        layout_version: MIN_MERGE_LAYOUT .. NEWEST_LAYOUT; None keeps any layout of the image. If it is the image's own
+            layout, a string table in the format of a newer layout is converted.
         codec: Hadoop's class name, "" for no compression, or None for the codec of the image.
         sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections if possible.
         parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.

@@ -13,6 +13,7 @@ from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.storage_info import parse_version
 from image_format.codecs import CODECS, codec_class_name
+from image_format.layout import NEWEST_LAYOUT
 from image_format.md5_file import write_md5_file
 from image_format.reader import ImageFile
 from image_format.sub_section_rules import SubSectionRule, sub_section_faults, sub_sections_of
@@ -153,10 +154,10 @@ def test_codec_that_older_releases_lack_is_replaced(tmp_path: Path) -> None:
 def test_layouts_out_of_range_are_rejected(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
     before = fingerprint(tmp_path)
-    for layout in ("-68", "-59", "5"):
+    for layout in (str(NEWEST_LAYOUT - 1), "-59", "5"):
         code, _, err = run_cli("merge", tmp_path, "--layout", layout)
         assert code == 2
-        assert "is not in the range -67<=x<=-60" in err
+        assert f"is not in the range {NEWEST_LAYOUT}<=x<=-60" in err
     assert fingerprint(tmp_path) == before
 
 
@@ -185,7 +186,7 @@ def directory(
     return current
 
 
-@pytest.mark.parametrize("layout", range(-67, -59))
+@pytest.mark.parametrize("layout", range(NEWEST_LAYOUT, -59))
 @pytest.mark.parametrize("source", [-60, -63, -64, -67])
 def test_every_layout_can_be_merged_to_every_other(source: int, layout: int, tmp_path: Path) -> None:
     builder = ImageBuilder(source)

@@ -4,7 +4,14 @@ import pytest
 
 from hadoop_common.exit_codes import ExitCode
 from image_format.errors import UnsupportedLayoutError
-from image_format.layout import LayoutVersion, check_readable, check_supported, supports
+from image_format.layout import (
+    MIN_MERGE_LAYOUT,
+    NEWEST_LAYOUT,
+    LayoutVersion,
+    check_readable,
+    check_supported,
+    supports,
+)
 
 
 def test_features_are_supported_from_their_version_on() -> None:
@@ -14,7 +21,7 @@ def test_features_are_supported_from_their_version_on() -> None:
     assert supports(LayoutVersion.NVDIMM_SUPPORT, -70)
 
 
-@pytest.mark.parametrize("version", range(-67, -59))
+@pytest.mark.parametrize("version", range(NEWEST_LAYOUT, MIN_MERGE_LAYOUT + 1))
 def test_mergeable_layout_versions(version: int) -> None:
     check_supported(version)
 
@@ -34,8 +41,9 @@ def test_layouts_before_the_protobuf_format_are_refused(version: int) -> None:
 
 @pytest.mark.parametrize("check", [check_readable, check_supported])
 def test_newer_unknown_layouts_are_refused_unless_allowed(check: type) -> None:
-    with pytest.raises(UnsupportedLayoutError, match="-68 is newer than the newest known one") as raised:
-        check(-68, "fsimage_5")
+    newer = NEWEST_LAYOUT - 1
+    with pytest.raises(UnsupportedLayoutError, match=f"{newer} is newer than the newest known one") as raised:
+        check(newer, "fsimage_5")
     assert raised.value.exit_code == ExitCode.UNSUPPORTED
     assert raised.value.hint
-    check(-68, "fsimage_5", allow_unknown=True)
+    check(newer, "fsimage_5", allow_unknown=True)

@@ -8,6 +8,7 @@ import pytest
 
 from image_format.codecs import CODECS, find_codec
 from image_format.errors import UnsupportedCodecError, UnsupportedConversionError, UnsupportedLayoutError
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.sub_section_rules import sub_section_faults
@@ -19,7 +20,7 @@ from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 
-LAYOUTS = range(-67, -59)
+LAYOUTS = range(NEWEST_LAYOUT, MIN_MERGE_LAYOUT + 1)
 IMAGES = recorded_images()
 ODD = [path for path in IMAGES if "odd" in path.parts and path.parent.name == "before"]
 ERASURE_CODED = RECORDED / "hadoop-3.4.1" / "erasure-coding"
@@ -239,9 +240,9 @@ def test_the_refusal_names_everything_that_would_be_lost(tmp_path: Path) -> None
     convert(path, tmp_path / "x", layout_version=-64)
 
 
-@pytest.mark.parametrize("layout", [-68, -59, 0, 63])
+@pytest.mark.parametrize("layout", [NEWEST_LAYOUT - 1, MIN_MERGE_LAYOUT + 1, 0, 63])
 def test_layouts_outside_the_supported_range_are_refused(layout: int, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedConversionError, match=r"is outside -60 \.\. -67"):
+    with pytest.raises(UnsupportedConversionError, match=rf"is outside -60 \.\. {NEWEST_LAYOUT}"):
         convert(NEW, tmp_path / "x", layout_version=layout)
 
 

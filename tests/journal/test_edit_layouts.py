@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.layout import NEWEST_LAYOUT
 from journal import record_kinds
 from journal.binary_codec import decode_op, encode_op
 from journal.edits_text import fitting
@@ -37,7 +38,7 @@ from journal.segment_format import decode_header, encode_header, iter_ops
 from tests.depth import examples, sample
 from tests.journal.journal_support import STRATEGIES, numbered, operations, recorded_segments
 
-LAYOUTS = range(-60, -68, -1)
+LAYOUTS = range(-60, NEWEST_LAYOUT - 1, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 
 # layout that introduced an operation, from NameNodeLayoutVersion.Feature and LayoutVersion.Feature
@@ -109,7 +110,7 @@ def test_operations_round_trip_in_every_layout_that_has_them(cls: Any, layout_ve
 @examples(60)
 @given(st.sampled_from(LAYOUTS), st.data())
 def test_fields_absent_from_a_layout_read_as_defaults(layout_version: int, data: Any) -> None:
-    op = data.draw(operations(layout_version=-67))
+    op = data.draw(operations(layout_version=NEWEST_LAYOUT))
     again, _ = decode_op(encode_op(op, layout_version), 0, layout_version)
     for item in op.fields:
         expected = getattr(op, item.name) if item.present_in(layout_version) else item.default
@@ -140,7 +141,7 @@ def test_layout_conditions_of_the_catalogue_are_complete() -> None:
 def test_operations_are_absent_before_their_layout(name: str, since: int) -> None:
     cls = by_name(name)
     assert cls.present_in(since)
-    assert cls.present_in(-67)
+    assert cls.present_in(NEWEST_LAYOUT)
     assert not cls.present_in(since + 1)
 
 

@@ -182,7 +182,7 @@ def test_unknown_opcodes_are_reported(opcode):
     assert caught.value.opcode == opcode
 
 
-@pytest.mark.parametrize("layout_version", [-51, -68, 63, 0, -1000])
+@pytest.mark.parametrize("layout_version", [OLDEST_LAYOUT + 1, NEWEST_LAYOUT - 1, 63, 0, -1000])
 def test_unsupported_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedEditsLayoutError) as caught:
         encode_op(DeleteOp(path="/a", timestamp=1), layout_version)

@@ -12,6 +12,7 @@ from checkpointer.storage.inspector import StorageState, inspect
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.hadoop_releases import Release
+from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from journal.errors import JournalExistsError
 from journal.quorum.errors import QuorumError
@@ -25,7 +26,7 @@ from tests.namenode_stub.stub_support import formatted, stub_config_for
 from tests.recorded_cases import imgcmp
 
 
-@pytest.mark.parametrize("layout", range(-67, -59))
+@pytest.mark.parametrize("layout", range(NEWEST_LAYOUT, MIN_MERGE_LAYOUT + 1))
 def test_a_formatted_directory_contains_only_the_root(tmp_path: Path, layout: int) -> None:
     config = formatted(tmp_path, layout)
     for directory in config.storage_directories:
