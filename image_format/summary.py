@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+
+from google.protobuf.message import Message
 
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
 from hadoop_common.names import parse_image
@@ -18,6 +21,7 @@ from image_format.errors import (
     UnsupportedLayoutError,
 )
 from image_format.layout import OLDEST_LAYOUT
+from image_format.proto import fsimage_pb2 as pb
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.varint import encode_delimited, parse_message, read_record
 
@@ -34,6 +38,18 @@ _KNOWN_SECTIONS = frozenset(
     }
 )
 """Section names that NameNodes know (FSImageFormatProtobuf.SectionName); they refuse images with other names."""
+SECTION_HEADERS: Mapping[str, type[Message]] = MappingProxyType(
+    {
+        "NS_INFO": pb.NameSystemSection,
+        "STRING_TABLE": pb.StringTableSection,
+        "ERASURE_CODING": pb.ErasureCodingSection,
+        "INODE": pb.INodeSection,
+        "SNAPSHOT": pb.SnapshotSection,
+        "SECRET_MANAGER": pb.SecretManagerSection,
+        "CACHE_MANAGER": pb.CacheManagerSection,
+    }
+)
+"""Type of the first record in the sections that begin with a header, in the order in which a NameNode loads them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.summary import is_known_section
+from image_format.summary import SECTION_HEADERS, is_known_section
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.inodes import REJECTED, SYSTEM_POLICIES, InodePieces, InodeRules, Kinds, Section, Sections
 from image_tools.loadable.kernels.records import (
@@ -36,16 +36,6 @@ from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
-_HEADERS: dict[str, type[Message]] = {
-    "NS_INFO": pb.NameSystemSection,
-    "STRING_TABLE": pb.StringTableSection,
-    "INODE": pb.INodeSection,
-    "SNAPSHOT": pb.SnapshotSection,
-    "SECRET_MANAGER": pb.SecretManagerSection,
-    "CACHE_MANAGER": pb.CacheManagerSection,
-    "ERASURE_CODING": pb.ErasureCodingSection,
-}
-"""Type of the first record in sections with a header."""
 _RECORDS: dict[str, type[Message]] = {
     "STRING_TABLE": pb.StringTableEntry,
     "INODE": pb.INode,
@@ -99,7 +89,7 @@ def load_faults(
     if is_unknown(layout_version):
         return
     fields = fields_of(layout_version)
-    for name in dict.fromkeys((*_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
+    for name in dict.fromkeys((*SECTION_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
         data = section(name)
         if data is None:
             continue
@@ -203,7 +193,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
 
 def _header_fault(name: str, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
     """Return (end offset of the section's header, fault in the header); the offset is 0 if there is no header."""
-    header = _HEADERS.get(name)
+    header = SECTION_HEADERS.get(name)
     if header is None:
         return 0, None
     if not data.size:

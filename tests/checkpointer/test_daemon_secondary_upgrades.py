@@ -9,6 +9,7 @@ import pytest
 
 from checkpointer.storage.inspector import read_storage_info
 from engine.healing import HealingMode
+from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
@@ -76,8 +77,8 @@ def test_unknown_layout_of_the_namenode_changes_no_file(tmp_path: Path) -> None:
     with node, Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().state is TriggerState.DONE
         before = {path.name: path.read_bytes() for path in secondary.folder.iterdir()}
-        node.upgrade(layout_version=-68)
+        node.upgrade(layout_version=NEWEST_LAYOUT - 1)
         result = secondary.checkpoint()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
-        assert "-68 is newer than the newest known one" in result.message
+        assert f"{NEWEST_LAYOUT - 1} is newer than the newest known one" in result.message
         assert {path.name: path.read_bytes() for path in secondary.folder.iterdir()} == before

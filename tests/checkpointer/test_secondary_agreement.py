@@ -14,6 +14,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, RemoteEditLog
 from image_format.errors import UnsupportedLayoutError
+from image_format.layout import NEWEST_LAYOUT
 
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
 NAMENODE = "NameNode nn:8020"
@@ -39,7 +40,7 @@ def test_error_for_another_namespace_names_both(change: dict[str, object]) -> No
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("layout", [-59, -68])
+@pytest.mark.parametrize("layout", [-59, NEWEST_LAYOUT - 1])
 def test_unsupported_layout_is_an_error(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError):
         compare_versions([], replace(INFO, layout_version=layout), NAMENODE)

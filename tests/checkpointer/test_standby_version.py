@@ -31,6 +31,7 @@ from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.settings import WebAddresses
 from image_format.errors import UnsupportedLayoutError
+from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
@@ -86,7 +87,7 @@ def test_another_namespace_is_never_adopted(other: dict[str, object], rolling: b
 
 
 @pytest.mark.parameters(8)
-@pytest.mark.parametrize("layout", [-68, -59, -40])
+@pytest.mark.parametrize("layout", [NEWEST_LAYOUT - 1, -59, -40])
 def test_unsupported_layout_is_rejected(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError, match=f"layout version {layout}"):
         decide_version_action(OURS, changed(layout_version=layout), rolling=False, namenode="NameNode nn1:8020")
@@ -183,7 +184,7 @@ def test_release_that_does_not_report_rolling_upgrades(cluster: Cluster) -> None
     ("says", "sentence"),
     [
         (changed(cluster_id="CID-b"), "belongs to another namespace"),
-        (changed(layout_version=-68), "-68 is newer than the newest known one"),
+        (changed(layout_version=NEWEST_LAYOUT - 1), f"{NEWEST_LAYOUT - 1} is newer than the newest known one"),
     ],
 )
 def test_rejected_version_is_an_alarm(cluster: Cluster, says: StorageInfo, sentence: str) -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 
 from image_format.codecs import CODECS
+from image_format.layout import NEWEST_LAYOUT
 from image_format.summary import MAGIC, Section, build_summary, encode_trailer, is_sub_section, parse_file
 from tests.fuzz.wire import INTERESTING, Mutate, mutate_message, mutate_records
 
@@ -35,7 +36,7 @@ def mutate_image(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
     elif choice < 0.9:
         codec = rng.choice(list(CODECS))
     elif choice < 0.95:
-        layout_version = rng.randrange(-68, -51)
+        layout_version = rng.randrange(NEWEST_LAYOUT - 1, -51)
     else:
         rng.shuffle(sections)
     return _build(sections, codec, layout_version, rng, mutate)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.errors import ImageFormatError
+from image_format.layout import NEWEST_LAYOUT
 from image_tools.dump.xml_dump import XmlForm
 from image_tools.dump.xml_elements import escaped
 from image_tools.load.image import load_image
@@ -98,7 +99,7 @@ def test_the_error_names_a_file_of_another_kind(content: bytes, problem: str, tm
     ("before", "after", "problem"),
     [
         ("fsimage>", "image>", "expected <fsimage>"),
-        ("<layoutVersion>-67", "<layoutVersion>-68", "layout version -68"),
+        ("<layoutVersion>-67", f"<layoutVersion>{NEWEST_LAYOUT - 1}", f"layout version {NEWEST_LAYOUT - 1}"),
         ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "not a type of inode"),
         ("<mtime>", "<mtime>x", "not a number of 64 bits"),
         ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),

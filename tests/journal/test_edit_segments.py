@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.names import parse_segment
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.binary_codec import encode_op
 from journal.errors import (
     CorruptHeaderError,
@@ -95,12 +96,12 @@ def test_verdict_matches_the_namenode(name):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("layout_version", range(-52, -68, -1))
+@pytest.mark.parametrize("layout_version", range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1))
 def test_headers_round_trip(layout_version):
     assert decode_header(encode_header(layout_version)) == layout_version
 
 
-@pytest.mark.parametrize("layout_version", [-51, -68, 0, 63, -(1 << 31)])
+@pytest.mark.parametrize("layout_version", [OLDEST_LAYOUT + 1, NEWEST_LAYOUT - 1, 0, 63, -(1 << 31)])
 def test_headers_of_unsupported_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedEditsLayoutError):
         encode_header(layout_version)

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from image_format.erasure_policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
-from image_format.summary import is_sub_section
+from image_format.summary import SECTION_HEADERS, is_sub_section
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import signed32, signed64
@@ -18,15 +18,6 @@ from pipeline.sources.image_tables.batches import text
 
 _Row = dict[str, Any]
 _SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}
-_KINDS: dict[str, type[Message]] = {
-    "NS_INFO": pb.NameSystemSection,
-    "STRING_TABLE": pb.StringTableSection,
-    "ERASURE_CODING": pb.ErasureCodingSection,
-    "INODE": pb.INodeSection,
-    "SNAPSHOT": pb.SnapshotSection,
-    "SECRET_MANAGER": pb.SecretManagerSection,
-    "CACHE_MANAGER": pb.CacheManagerSection,
-}
 _COUNTED = {
     "STRING_TABLE": ("numEntry",),
     "INODE": ("numInodes",),
@@ -43,7 +34,7 @@ def section_headers(records: ImageRecords) -> dict[str, Message]:
         RecordError: a header is damaged.
     """
     found = {}
-    for name, kind in _KINDS.items():
+    for name, kind in SECTION_HEADERS.items():
         section = records.image.section(name)
         if section is not None and section.size:
             place = records.image.place(name)
