@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import starmap
+from typing import NamedTuple
 
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
-# parser of a value and its description, by check
-MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
-    "age": (lambda text: parse_time(text, "s"), "a time in seconds, or with a unit m, h or d"),
-    "transactions": (parse_int, "a number of transactions"),
-    "journalnodes": (parse_int, "a number of transactions"),
-    "tls": (lambda text: parse_time(text, "s"), "a time in seconds, or with a unit m, h or d"),
-    "space": (parse_size, "a size in bytes, or with a unit k, m, g or t"),
-}
 
-# checks for which smaller values are worse
-FALLING = frozenset({"space", "tls"})
+class MeasuredValue(NamedTuple):
+    """The value that a check measures.
+
+    Attributes:
+        parse: parses a threshold; raises ValueError.
+        what: description of a threshold.
+        falling: whether smaller values are worse.
+    """
+
+    parse: Callable[[str], float]
+    what: str
+    falling: bool = False
+
+
+def _time(text: str) -> float:
+    return parse_time(text, "s")
+
+
+_SECONDS = "a time in seconds, or with a unit m, h or d"
+MEASURED: Mapping[str, MeasuredValue] = {
+    "age": MeasuredValue(_time, _SECONDS),
+    "transactions": MeasuredValue(parse_int, "a number of transactions"),
+    "journalnodes": MeasuredValue(parse_int, "a number of transactions"),
+    "tls": MeasuredValue(_time, _SECONDS, falling=True),
+    "space": MeasuredValue(parse_size, "a size in bytes, or with a unit k, m, g or t", falling=True),
+}
+"""The values of the checks that `--warning` and `--critical` accept, by the name of the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,7 @@ class Thresholds:
         found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
         if not _disorder(name, found):
             return found
-        both = found.critical if name in self.critical or name in FALLING else found.warning
+        both = found.critical if name in self.critical or MEASURED[name].falling else found.warning
         return AlarmLimits(both, both)
 
 
@@ -60,9 +78,10 @@ def _disorder(name: str, limits: AlarmLimits) -> str:
     """
     if limits.warning is None or limits.critical is None:
         return ""
-    if name in FALLING and limits.warning < limits.critical:
+    falling = MEASURED[name].falling
+    if falling and limits.warning < limits.critical:
         return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
-    if name not in FALLING and limits.warning > limits.critical:
+    if not falling and limits.warning > limits.critical:
         return f"{name}: --warning has to be at most --critical, because a larger value is worse"
     return ""
 
@@ -80,11 +99,11 @@ def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
             raise ValueError(f"{text!r} is not a threshold: expected NAME=VALUE with one of {', '.join(MEASURED)}")
         if name in found:
             raise ValueError(f"{text!r}: {name} already has a threshold")
-        parse, what = MEASURED[name]
+        measured = MEASURED[name]
         try:
-            found[name] = parse(value)
+            found[name] = measured.parse(value)
             if found[name] < 0:
                 raise ValueError("is negative")
         except ValueError as fault:
-            raise ValueError(f"{text!r}: {value!r} {fault}; {name} expects {what}") from fault
+            raise ValueError(f"{text!r}: {value!r} {fault}; {name} expects {measured.what}") from fault
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.checks.registry import CHECKS
+from checkpointer.checks.thresholds import MEASURED
 from checkpointer.cli import _COMMANDS
 from hadoop_common.transfer_counter import TransferCounter
 from node_state.metrics import MetricsSnapshot, checkpointer_families
@@ -53,8 +54,14 @@ def test_systemd_units_restart_without_a_limit(name: str) -> None:
 
 
 def test_every_check_role_and_command_is_documented() -> None:
-    for name in [check.name for check in CHECKS] + [role.value for role in Role]:
-        assert f"`{name}`" in PAGE, name
+    _, _, after = PAGE.partition("\n| Check | OK means |")
+    table, _, text = after.partition("\n\n")
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [check.name for check in CHECKS]
+    (measured,) = re.findall(r"sets thresholds\s+\(([^)]+)\)", text)
+    assert set(re.findall(r"`(\w+)`", measured)) == MEASURED.keys()
+    assert f"CHECKPOINTER OK - {len(CHECKS)} checks: " in PAGE
+    for role in Role:
+        assert f"`{role.value}`" in PAGE, role
     for command in ("config", "check", "fetch-image", "checkpoint"):
         assert f"checkpointer {command} " in PAGE, command
 
