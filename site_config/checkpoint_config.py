@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from engine.settings import MergeSettings, ReplayRules
+from engine.settings import MergeSettings
 from hadoop_common.access import AccessRules
 from hadoop_common.addresses import host_port
 from hadoop_common.config_key import bound
@@ -31,7 +31,7 @@ from journal.bookkeeper.settings import BookKeeperSettings
 from journal.quorum import settings as quorum_keys
 from journal.quorum.settings import QuorumSettings
 from journal.shared_edits import directory_of, shared_edits
-from site_config import keys, merge_keys
+from site_config import keys
 from site_config.addresses import (
     RPC_PORT,
     Identity,
@@ -47,7 +47,7 @@ from site_config.changed_keys import texts
 from site_config.engine_settings import EngineSettings, engine_settings
 from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.leadership import LeaderSettings, leader_settings
-from site_config.merge_settings import image_codec, memory_limit, replay_rules, sub_section_rule
+from site_config.merge_settings import memory_limit, take_merge_settings
 from site_config.namenode_keys import EDITS_DIR
 from site_config.reader import AddressKeys, SettingsReader
 
@@ -297,11 +297,8 @@ class _CheckpointReader(SettingsReader):
             archive=ArchiveSettings(**self.bound(ArchiveSettings)),
             access=self.access(),
             engine=self.take(lambda: engine_settings(settings), EngineSettings()),
-            merge_settings=MergeSettings(
-                codec=self.take(lambda: image_codec(settings), ""),
-                sub_sections=self.take(lambda: sub_section_rule(settings), None),
-                rules=self.take(lambda: replay_rules(settings), ReplayRules()),
-                max_op_size=self.get(merge_keys.MAX_OP_SIZE),
+            merge_settings=replace(
+                take_merge_settings(settings, self.faults),
                 memory=self.take(lambda: memory_limit(settings), MemoryLimit()),
             ),
             port_limits=self.port_limits(),

@@ -16,15 +16,25 @@ def merge_settings(configuration: Configuration | None) -> MergeSettings:
     configuration.
 
     Raises:
-        ConfigurationError: a value is invalid.
+        ConfigurationError: names all faulty keys.
     """
     if configuration is None:
         return MergeSettings()
+    faults = FaultCollector()
+    found = take_merge_settings(configuration, faults)
+    faults.raise_if_any()
+    return found
+
+
+def take_merge_settings(configuration: Configuration, faults: FaultCollector) -> MergeSettings:
+    """Read the settings of merges except the memory limit; add faults to `faults`, and replace faulty values with
+    defaults.
+    """
     return MergeSettings(
-        codec=image_codec(configuration),
-        sub_sections=sub_section_rule(configuration),
-        rules=replay_rules(configuration),
-        max_op_size=merge_keys.MAX_OP_SIZE.read(configuration),
+        codec=faults.take(lambda: image_codec(configuration), ""),
+        sub_sections=faults.take(lambda: sub_section_rule(configuration), None),
+        rules=faults.take(lambda: replay_rules(configuration), ReplayRules()),
+        max_op_size=merge_keys.MAX_OP_SIZE.take(configuration, faults),
     )
 
 

@@ -77,9 +77,7 @@ _NAMENODES = (
 _SERVICES = (keys.NAMESERVICES.name, keys.INTERNAL_NAMESERVICES.name, keys.NAMESERVICE_ID.name)
 _PATTERNS: Mapping[str, tuple[str, ...]] = {
     **{name: (key,) for name, key in key_names(CheckpointConfig).items()},
-    "period": (keys.CHECKPOINT_PERIOD.name,),
     "poll_interval": (keys.CHECKPOINT_CHECK_PERIOD.name, keys.CHECKPOINT_PERIOD.name),
-    "standby_checkpoints": (keys.HA_STANDBY_CHECKPOINTS.name,),
     "edits_directories": (keys.CHECKPOINT_EDITS_DIR.name, keys.CHECKPOINT_DIR.name, keys.TMP_DIR.name),
     "restore_directories": (keys.NAME_DIR_RESTORE.name,),
     "storage_permission": (keys.STORAGE_DIR_PERM.name,),

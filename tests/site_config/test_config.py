@@ -14,7 +14,7 @@ from hadoop_common.tls.settings import Verifier
 from site_config import checkpoint_config
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import DEFAULTS, KEYS
-from site_config.merge_settings import image_codec
+from site_config.merge_settings import image_codec, merge_settings
 from tests.site_config.config_support import HA, config, faults
 from tests.site_config.junk import JUNK
 
@@ -244,6 +244,13 @@ def test_compression_codec() -> None:
     assert image_codec(Configuration.from_mapping(values, {})).endswith(".DefaultCodec")
     values["dfs.image.compression.codec"] = "org.apache.hadoop.io.compress.GzipCodec"
     assert config({**SINGLE, **values}).merge_settings.codec == "org.apache.hadoop.io.compress.GzipCodec"
+
+
+def test_a_merge_without_a_daemon_reports_all_faults_together() -> None:
+    values = {"dfs.namenode.max.op.size": "x", "dfs.image.compress": "true", "dfs.image.compression.codec": "rar"}
+    with pytest.raises(ConfigurationError) as caught:
+        merge_settings(Configuration.from_mapping(values, {}))
+    assert [each.key for each in caught.value.faults] == ["dfs.image.compression.codec", "dfs.namenode.max.op.size"]
 
 
 @pytest.mark.parametrize(("text", "mode"), [("750", 0o750), ("0700", 0o700), ("rwxr-x---", 0o750)])
