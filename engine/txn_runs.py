@@ -12,46 +12,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from hadoop_common.names import parse_segment
-from journal.file_ops import (
-    AddOp,
-    CloseOp,
-    ConcatDeleteOp,
-    DeleteOp,
-    MkdirOp,
-    RenameOldOp,
-    RenameOp,
-    SymlinkOp,
-    TruncateOp,
-)
 from journal.journal import ReadableSegment
+from journal.op_times import CLOCKS
 from journal.operation import EditOp
+from journal.ops import CreateSnapshotOp, DeleteSnapshotOp, RenameSnapshotOp, by_name
 from journal.segment_file import EditLogSegment, read_ops
-from journal.system_ops import (
-    EndLogSegmentOp,
-    GetDelegationTokenOp,
-    RenewDelegationTokenOp,
-    RollingUpgradeFinalizeOp,
-    RollingUpgradeStartOp,
-    StartLogSegmentOp,
-    UpdateMasterKeyOp,
-)
+from journal.system_ops import EndLogSegmentOp, RenewDelegationTokenOp, StartLogSegmentOp, UpdateMasterKeyOp
 
-# These operations contain times from the NameNode's clock, or random numbers.
+# These operations contain times from the NameNode's clock, or random numbers. Operations on snapshots contain a time
+# only from layout -66 on.
+_SNAPSHOT_OPS: Final = (CreateSnapshotOp, DeleteSnapshotOp, RenameSnapshotOp)
 _TIME_STAMPED: Final = (
-    AddOp,
-    CloseOp,
-    ConcatDeleteOp,
-    DeleteOp,
-    MkdirOp,
-    RenameOldOp,
-    RenameOp,
-    SymlinkOp,
-    TruncateOp,
-    GetDelegationTokenOp,
+    *(kind for kind in map(by_name, CLOCKS) if kind not in _SNAPSHOT_OPS),
     RenewDelegationTokenOp,
     UpdateMasterKeyOp,
-    RollingUpgradeStartOp,
-    RollingUpgradeFinalizeOp,
 )
 
 # After this number of transactions without an identifying transaction, another run begins.

@@ -175,7 +175,7 @@ def test_invalid_operations_are_reported(raw, words):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("opcode", [5, 6, 53, 100, 254, 255])
+@pytest.mark.parametrize("opcode", [5, 6, max(OPERATIONS) + 1, 100, 254, 255])
 def test_unknown_opcodes_are_reported(opcode):
     with pytest.raises(UnknownOpcodeError, match=f"opcode {opcode} ") as caught:
         decode_op(framed(opcode, b""), 0, -63, file="edits")
