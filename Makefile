@@ -37,7 +37,7 @@ PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal
 # container images set this variable, which would make each of hundreds of processes compile every module that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
+.PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format generated lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -159,6 +159,14 @@ check: lint types layers wording ## only the static checks
 format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+generated: setup ## rewrite the documents, schemas, alert rules and dashboard that are generated from declarations, and record additions to the interface
+	$(BIN)/python -m tests.tools.status_schema --write
+	$(BIN)/python -m tests.tools.doc_tables
+	$(BIN)/python -m tests.tools.opcode_table --write
+	$(BIN)/python -m pipeline.tables.manual --write docs/pipeline-tables.md
+	$(BIN)/python -m install.monitoring
+	$(BIN)/python -m tests.tools.interface --write
 
 screenshots: setup ## remake the pictures of the report page and the console in docs/images
 	$(BIN)/python -m tests.browser

@@ -93,7 +93,7 @@ class _SparkOptions:
     multiple=True,
     metavar="A,B",
     callback=_section_ids,
-    help="Show only these sections. May be repeated.",
+    help=f"Show only these sections: {', '.join(SECTIONS)}. May be repeated.",
 )
 @click.option(
     "--paths",
@@ -179,9 +179,8 @@ def command(
 ) -> None:
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
-    Sections: space, owners, files, small-files, cold, cleanup (empty and temporary), permissions (world-writable),
-    attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before and --since-last
-    add growth, --edits adds operations and the causes of growth and small files, --paths adds paths.
+    --before and --since-last add the section growth, --edits adds operations and the causes of growth and small files,
+    and --paths adds paths. --only lists the sections.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and the
     findings that need attention), and files with --out. Standard output stays empty if an --out has the format of

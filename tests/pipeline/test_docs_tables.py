@@ -1,11 +1,13 @@
-"""docs/pipeline-tables.md matches the declarations of the tables."""
+"""docs/pipeline-tables.md matches the declarations of the tables, and docs/pipeline.md the sections of reports."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from pipeline.reports.model import SECTIONS
 from pipeline.schema import Table
 from pipeline.tables.catalogue import EDITS_TABLES, IMAGE_TABLES
 from pipeline.tables.manual import main, page
@@ -17,6 +19,12 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), (
         "run: python -m pipeline.tables.manual --write docs/pipeline-tables.md"
     )
+
+
+def test_every_section_of_a_report_is_described() -> None:
+    text = PAGE.with_name("pipeline.md").read_text(encoding="utf-8")
+    table = text.partition("\n| Section | Contents |\n")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE) == list(SECTIONS)
 
 
 def test_the_page_is_written_to_the_given_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.storage_lock import LOCK_FILE
 from journal.json_segments import MANIFEST
 from node_state.alarm_kinds import ALARM_KINDS
+from pipeline.reports.model import SECTIONS
 from site_config.keys import KEYS
 from tests.tools.interface_of_servers import all_of_servers
 from tests.tools.tags import newest_tag, text_at
@@ -99,6 +100,7 @@ def present() -> list[str]:
         *(f"file {name}" for name in _FILES),
         *(f"alarm {name}" for name in ALARM_KINDS),
         *(f"check {check.name}" for check in CHECKS),
+        *(f"choice checkpointer report --only {section}" for section in SECTIONS),
     )
     return sorted({*named, *(line for part in parts for line in part)})
 
