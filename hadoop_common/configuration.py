@@ -8,16 +8,11 @@ from pathlib import Path
 from typing import TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
-from hadoop_common.configuration_errors import (
-    NO_FILE,
-    ConfigurationError,
-    ConfigurationFault,
-    FaultCollector,
-    shown_value,
-)
+from hadoop_common.configuration_errors import NO_FILE, ConfigurationError, ConfigurationFault, FaultCollector
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT, current_name
 from hadoop_common.quantities import parse_list
+from hadoop_common.secret_values import shown_value
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
 __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]

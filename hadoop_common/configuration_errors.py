@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 
 T = TypeVar("T")
-
-HIDDEN = "(hidden)"
-# patterns of hadoop.security.sensitive-config-keys, and BookKeeper's digestPw
-_SECRET = re.compile(
-    r"password|secret|digestpw|zk\.auth|zookeeper\.auth|ssl\.keystore\.pass$|credential$|token$|account\.key",
-    re.IGNORECASE,
-)
-
-
-def shown_value(key: str, value: str) -> str:
-    """Return the value of a key for messages and lists, with secrets, and passwords in URLs, hidden."""
-    return HIDDEN if _SECRET.search(key) else without_password(value)
-
 
 NO_FILE = "(default)"
 """Source of a key that no file sets."""

@@ -17,8 +17,8 @@ from image_format.codec_streams import (
     expand_lz4,
     expand_snappy,
 )
+from image_format.compressors import BlockFormat, Bzip2Format, GzipFormat, PieceFormat, PiecewiseCompressor, ZlibFormat
 from image_format.errors import CodecError, UnsupportedCodecError
-from image_format.piecewise import BlockFormat, Bzip2Format, GzipFormat, PieceFormat, PiecewiseCompressor, ZlibFormat
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from image_tools.namespace_browser import (
 )
 from image_tools.permission_checker import Access, PermissionChecker, ReadRefusedError
 
-BATCH: Final = 1000
+LIST_LIMIT: Final = 1000
 """Maximum number of entries of a directory that are read at a time (dfs.ls.limit)."""
 FILE_NOT_FOUND: Final = "java.io.FileNotFoundException"
 IO_EXCEPTION: Final = "java.io.IOException"
@@ -146,7 +146,7 @@ class NamespaceReads:
     """
 
     def __init__(
-        self, browser: NamespaceBrowser, permissions: PermissionChecker | None, page_size: int = BATCH
+        self, browser: NamespaceBrowser, permissions: PermissionChecker | None, page_size: int = LIST_LIMIT
     ) -> None:
         self._browser = browser
         self._permissions = permissions

@@ -8,7 +8,7 @@ import shutil
 from checkpointer.roles.standby.bootstrap import bootstrap
 from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.namenodes import NameNodes
-from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.standby.open_edit_source import open_edit_source
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.formatting import format_directory, make_directory
 from hadoop_common.configuration import Configuration

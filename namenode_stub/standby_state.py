@@ -8,7 +8,7 @@ from flask import Blueprint
 
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.namenodes import NameNodes
-from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.standby.open_edit_source import open_edit_source
 from checkpointer.storage.usable_images import latest_image
 from console.blueprint import console_blueprint
 from console.sources import ConsoleSources

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from hadoop_common.configuration import Configuration, FaultCollector
-from hadoop_common.configuration_errors import shown_value
+from hadoop_common.secret_values import shown_value
 from site_config.catalogue import entry_of
 
 _UNSET = "(unset)"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hadoop_common.config_key import ABSENT, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationFault, FaultCollector
-from hadoop_common.configuration_errors import shown_value
+from hadoop_common.secret_values import shown_value
 from site_config.addresses import Identity, identity, namenode_ids, nameservices, scoped_key
 from site_config.catalogue import CATALOGUE, PREFIXES, closest, entry_of
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of

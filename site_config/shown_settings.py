@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hadoop_common.configuration import Configuration, FaultCollector
-from hadoop_common.configuration_errors import shown_value
+from hadoop_common.secret_values import shown_value
 
 _SHOWN = (
     "checkpointer.",

@@ -31,7 +31,7 @@ from archive.scratch import SCRATCH_PREFIX
 from checkpointer.archiving.begun_archives import BegunArchive
 from checkpointer.archiving.journal_spool import JournalSpool
 from checkpointer.archiving.messages import PRUNE_HINT, ArchiveReport, ArchiveSource
-from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.standby.open_edit_source import open_edit_source
 from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error

@@ -20,7 +20,7 @@ from typing import Any
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
 from checkpointer.daemon.checkpoint_alarms import UPLOAD_HINT
-from checkpointer.daemon.checkpoint_trigger import CheckpointSchedule, TriggerReason
+from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule, TriggerReason
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore

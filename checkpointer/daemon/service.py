@@ -22,7 +22,7 @@ from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
 from checkpointer.daemon.checkpoint_alarms import LATE_HINT, CheckpointStatus, lateness
-from checkpointer.daemon.checkpoint_trigger import CheckpointSchedule
+from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender

@@ -110,7 +110,7 @@ def _print(report: NamespaceReport, kind: str) -> None:
 def _write(report: NamespaceReport, kind: str, path: Path) -> str:
     """Write a copy; return the written amount as readable text."""
     if kind in _FOLDERS:
-        from pipeline.reports.writers.folder import write_folder
+        from pipeline.reports.writers.csv_parquet import write_folder
 
         return counted(len(write_folder(report, path, kind)), "file")
     write_atomically(path, _as_text(report, kind).encode())

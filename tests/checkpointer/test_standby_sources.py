@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.roles.standby import open_source
+from checkpointer.roles.standby import open_edit_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
@@ -235,11 +235,11 @@ def test_daemon_with_a_configured_journal(stub_config: StubConfig, tmp_path: Pat
 
 def test_kinds_of_edit_sources(tmp_path: Path) -> None:
     config = standby_config(**{"dfs.namenode.shared.edits.dir": (tmp_path / "a b").as_uri()})
-    source = open_source.open_edit_source(config)
+    source = open_edit_source.open_edit_source(config)
     assert isinstance(source, FolderEdits)
     assert source.location == str(tmp_path / "a b" / "current")
     config = standby_config(**{"dfs.namenode.shared.edits.dir": "qjournal://a;b:1;c/ns"})
-    source = open_source.open_edit_source(config)
+    source = open_edit_source.open_edit_source(config)
     assert source.location == "qjournal://a:8485;b:1;c:8485/ns"
     assert [node.answers for node in source.journal_nodes() or ()] == [None, None, None]
 
@@ -250,11 +250,11 @@ def test_majority_with_another_namespace_is_an_error() -> None:
     def answers(*says: bool | None) -> list[NodeAnswer]:
         return [NodeAnswer(str(node), same_namespace=each) for node, each in zip(address.nodes, says, strict=True)]
 
-    assert open_source._belongs_to(address, answers(True, None, None), INFO)
-    assert open_source._belongs_to(address, answers(True, False, True), INFO)
-    assert not open_source._belongs_to(address, answers(None, None, False), INFO)
+    assert open_edit_source._belongs_to(address, answers(True, None, None), INFO)
+    assert open_edit_source._belongs_to(address, answers(True, False, True), INFO)
+    assert not open_edit_source._belongs_to(address, answers(None, None, False), INFO)
     with pytest.raises(StorageError, match="according to b:8485, c:8485"):
-        open_source._belongs_to(address, answers(True, False, False), INFO)
+        open_edit_source._belongs_to(address, answers(True, False, False), INFO)
 
 
 # ---- responses of nodes ------------------------------------------------------------------------------------

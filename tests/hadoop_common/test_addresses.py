@@ -6,7 +6,7 @@ import pytest
 
 from hadoop_common.addresses import without_password
 from hadoop_common.configuration import Configuration
-from hadoop_common.configuration_errors import HIDDEN, shown_value
+from hadoop_common.secret_values import HIDDEN, shown_value
 from site_config.archive_settings import DIR
 from site_config.shown_settings import shown_settings
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.codecs import find_codec
-from image_format.piecewise import BlockFormat, Bzip2Format, GzipFormat, PiecewiseCompressor, ZlibFormat
+from image_format.compressors import BlockFormat, Bzip2Format, GzipFormat, PiecewiseCompressor, ZlibFormat
 from image_format.writer import ImageWriter
 from tests.depth import examples
 from tests.image_format.image_support import CODEC_NAMES

@@ -29,7 +29,7 @@ from pipeline.reports.inputs import ImageInput, check_series
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportTable, as_json
 from pipeline.reports.path_rules import PathRules
 from pipeline.reports.work import ReportOptions
-from pipeline.reports.writers import folder
+from pipeline.reports.writers import csv_parquet
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.source_files import SourceFile
 from tests.browser import PATIENCE, MissingBrowserError, browser
@@ -341,7 +341,7 @@ def test_missing_pyspark_is_reported_in_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.recorded
 def test_a_failed_write_keeps_the_old_directory(report: NamespaceReport, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    folder.write_folder(report, target, "csv")
+    csv_parquet.write_folder(report, target, "csv")
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     written = iter(range(100))
 
@@ -350,13 +350,13 @@ def test_a_failed_write_keeps_the_old_directory(report: NamespaceReport, tmp_pat
             raise OSError("no space left")
         return b""
 
-    with mock.patch.dict(folder.FOLDER_FORMATS, {"csv": failing}), pytest.raises(OSError, match="no space"):
-        folder.write_folder(report, target, "csv")
+    with mock.patch.dict(csv_parquet.FOLDER_FORMATS, {"csv": failing}), pytest.raises(OSError, match="no space"):
+        csv_parquet.write_folder(report, target, "csv")
     with (
-        mock.patch("pipeline.reports.writers.folder.rename_durably", side_effect=OSError("no rename")),
+        mock.patch("pipeline.reports.writers.csv_parquet.rename_durably", side_effect=OSError("no rename")),
         pytest.raises(OSError, match="no rename"),
     ):
-        folder.write_folder(report, target, "csv")
+        csv_parquet.write_folder(report, target, "csv")
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

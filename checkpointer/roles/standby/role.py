@@ -22,7 +22,7 @@ from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
 from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.namenodes import NameNodes
-from checkpointer.roles.standby.open_source import open_edit_source
+from checkpointer.roles.standby.open_edit_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.stored_role import StoredRole
 from checkpointer.set_back.proof import refuse, require_whole

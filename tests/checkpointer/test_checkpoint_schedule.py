@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.daemon.checkpoint_trigger import TriggerReason, decide
+from checkpointer.daemon.checkpoint_schedule import TriggerReason, decide
 from hadoop_common.configuration import Configuration
 from site_config.checkpoint_config import CheckpointConfig, Role
 
