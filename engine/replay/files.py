@@ -173,8 +173,8 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        # The NameNode found no snapshot with this block, but its own replay finds one and copies. Two reasons are known: a
-        # fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
+        # The NameNode found no snapshot with this block, but its own replay finds one and copies. Known reasons:
+        # a fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)
