@@ -1,4 +1,4 @@
-"""Storage policies by layout version."""
+"""Storage types and storage policies by layout version."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY,
 from image_format.layout import LayoutVersion, supports
 
 LAZY_PERSIST = 15
-# layouts that added a storage type
-_TYPES_SINCE = {"PROVIDED": LayoutVersion.ERASURE_CODING, "NVDIMM": LayoutVersion.NVDIMM_SUPPORT}
-_SINCE = {each.id: since for each in STORAGE_POLICIES for name, since in _TYPES_SINCE.items() if name in each.creation}
+TYPES_SINCE = {"PROVIDED": LayoutVersion.ERASURE_CODING, "NVDIMM": LayoutVersion.NVDIMM_SUPPORT}
+"""Layouts that added a storage type, by its name."""
+POLICIES_SINCE = {
+    each.id: since for each in STORAGE_POLICIES for name, since in TYPES_SINCE.items() if name in each.creation
+}
+"""Layouts that added a storage policy, by its id."""
 
 
 def known_policies(layout_version: int) -> Collection[int]:
@@ -25,5 +28,5 @@ def policies_of(layout_version: int) -> Sequence[StoragePolicy]:
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
     """Return the newer layout that added a policy; None if `layout_version` has the policy or no layout has it."""
-    since = _SINCE.get(policy_id)
+    since = POLICIES_SINCE.get(policy_id)
     return None if since is None or supports(since, layout_version) else since

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from image_format.storage_policies import POLICIES_SINCE, TYPES_SINCE
 from journal.attribute_kinds import ACL_EDIT_LOG, ACL_ENTRIES, XATTR_EDIT_LOG, XATTRS
 from journal.file_ops import LENGTH, RetryCacheOp
 from journal.kinds import BYTE, INT, LONG, MODE, NULLABLE_STR, SHORT, STR
 from journal.operation import EditOp, field, operation
 from journal.values import AclEntry, XAttr
+
+STORAGE_TYPES = ("RAM_DISK", "SSD", "DISK", "ARCHIVE", "PROVIDED", "NVDIMM")
+"""Names of Java's StorageType by ordinal."""
 
 
 @operation(4, "OP_SET_REPLICATION")
@@ -65,13 +69,12 @@ class SetQuotaOp(EditOp):
 
 @operation(48, "OP_SET_QUOTA_BY_STORAGETYPE", since=-63)
 class SetQuotaByStorageTypeOp(EditOp):
-    """A change of the quota of a storage type.
-
-    `storage_type` is Java's ordinal: RAM_DISK 0, SSD 1, DISK 2, ARCHIVE 3, PROVIDED 4, NVDIMM 5.
-    """
+    """A change of the quota of a storage type, which `storage_type` names by its index in `STORAGE_TYPES`."""
 
     src: str = field(STR, xml="SRC")
-    storage_type: int = field(INT, xml="STORAGETYPE")
+    storage_type: int = field(
+        INT, xml="STORAGETYPE", values_since={STORAGE_TYPES.index(name): since for name, since in TYPES_SINCE.items()}
+    )
     ds_quota: int = field(LONG, xml="DSQUOTA")
 
 
@@ -105,7 +108,7 @@ class RemoveXAttrOp(RetryCacheOp):
 @operation(45, "OP_SET_STORAGE_POLICY", since=-60)
 class SetStoragePolicyOp(EditOp):
     path: str = field(STR, xml="PATH")
-    policy_id: int = field(BYTE, xml="POLICYID")
+    policy_id: int = field(BYTE, xml="POLICYID", values_since=POLICIES_SINCE)
 
 
 @operation(29, "OP_ALLOW_SNAPSHOT")

@@ -40,7 +40,8 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
     """Yield `ops` after checking that `layout_version` can store each operation completely.
 
     Raises:
-        OpEncodingError: the layout lacks the operation, or a field that does not have its default value.
+        OpEncodingError: the layout lacks the operation, a field that does not have its default value, or the value of a
+            field.
     """
     for op in ops:
         if not op.present_in(layout_version):
@@ -50,5 +51,8 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
             value = getattr(op, item.name)
             if not item.present_in(layout_version) and value != item.default:
                 problem = f"layout version {layout_version} has no {item.name} in {op.name}, which is {value!r}"
+                raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
+            if item.values_since and layout_version > (since := item.values_since.get(value, layout_version)):
+                problem = f"layout version {layout_version} has no {item.name} {value} in {op.name}, added in {since}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
         yield op

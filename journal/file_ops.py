@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from image_format.storage_policies import POLICIES_SINCE
 from journal.attribute_kinds import ACL_ENTRIES, XATTRS
 from journal.compound_kinds import BLOCK_ARRAY, COMPACT_BLOCKS, PERMISSION_STATUS, TIMESTAMP_TWICE, TRUNCATE_BLOCK
 from journal.kinds import BOOL, BYTE, CLIENT_ID, INT, LONG, RENAME_OPTIONS, SHORT, STR, STR_LIST
@@ -57,7 +58,7 @@ class AddOp(RetryCacheOp):
     client_name: str = field(STR, xml="CLIENT_NAME")
     client_machine: str = field(STR, xml="CLIENT_MACHINE")
     overwrite: bool = field(BOOL, xml="OVERWRITE", since=-58, default=False)
-    storage_policy_id: int = field(BYTE, since=-60, default=0)
+    storage_policy_id: int = field(BYTE, since=-60, default=0, values_since=POLICIES_SINCE)
     erasure_coding_policy_id: int = field(BYTE, xml="ERASURE_CODING_POLICY_ID", since=-64, default=0)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from journal.kinds import FieldGroup, FieldKind
@@ -26,7 +27,8 @@ class XmlConstant(NamedTuple):
 class OpField:
     """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
-    `since` is None for a field that every layout contains. `part` combines consecutive fields that share an encoding.
+    `since` is None for a field that every layout contains. `values_since` maps values that newer layouts added to these
+    layouts. `part` combines consecutive fields that share an encoding.
     """
 
     name: str
@@ -35,6 +37,7 @@ class OpField:
     since: int | None
     part: FieldGroup | None
     default: Any
+    values_since: Mapping[int, int]
 
     @property
     def has_default(self) -> bool:
@@ -51,6 +54,7 @@ def field(
     since: int | None = None,
     part: FieldGroup | None = None,
     default: Any = dataclasses.MISSING,
+    values_since: Mapping[int, int] = MappingProxyType({}),
 ) -> Any:
     """Declare a field of an operation; the declarations are in the order of the bytes.
 
@@ -61,8 +65,9 @@ def field(
         part: encoding that this field shares with neighbouring fields of the same `part`.
         default: value of the field if the constructor does not receive one. Without a default, the constructor requires
         a value.
+        values_since: first layout version whose releases know a value, for values that were added after the field.
     """
-    spec = OpField("", kind, xml, since, part, default)
+    spec = OpField("", kind, xml, since, part, default, values_since)
     return dataclasses.field(default=default, metadata={_SPEC: spec})
 
 

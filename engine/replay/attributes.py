@@ -9,10 +9,11 @@ from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remov
 from engine.replay.files import MAX_POLICY, require_policy
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE
-from image_format.layout import LayoutVersion
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
-from image_format.storage_policies import LAZY_PERSIST, known_policies
+from image_format.proto import fsimage_pb2 as pb
+from image_format.storage_policies import LAZY_PERSIST, TYPES_SINCE, known_policies
 from image_format.string_table import StringKind
+from journal.attribute_ops import STORAGE_TYPES
 from journal.ops import (
     ClearNsQuotaOp,
     RemoveXAttrOp,
@@ -33,9 +34,6 @@ _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
-# Map from the ordinals of Java's StorageType in the edit log to the numbers of fsimage.proto StorageTypeProto.
-_STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
-_TYPE_SINCE = {4: LayoutVersion.ERASURE_CODING, 5: LayoutVersion.NVDIMM_SUPPORT}
 
 
 def set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
@@ -131,11 +129,12 @@ def clear_ns_quota(namespace: Namespace, op: ClearNsQuotaOp) -> None:
 
 
 def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp) -> None:
-    storage_type = _STORAGE_TYPES.get(op.storage_type)
-    if storage_type is None:
+    if not 0 <= op.storage_type < len(STORAGE_TYPES):
         raise NamespaceError(f"{op.src} has a quota of unknown storage type {op.storage_type}")
-    if op.storage_type in _TYPE_SINCE:
-        namespace.require(_TYPE_SINCE[op.storage_type], f"a quota of storage type {op.storage_type}")
+    name = STORAGE_TYPES[op.storage_type]
+    if name in TYPES_SINCE:
+        namespace.require(TYPES_SINCE[name], f"a quota of storage type {name}")
+    storage_type = pb.StorageTypeProto.Value(name)
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)
     features = namespace.table.feature(row)

@@ -16,8 +16,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from image_format.kernels.wire import DELIMITED, FIXED32, FIXED64, VARINT
-from image_format.layout import LayoutVersion, supports
+from image_format.layout import supports
 from image_format.proto import fsimage_pb2 as pb
+from image_format.storage_policies import TYPES_SINCE
 
 PLAIN, MESSAGE, ENUM, REPEATED_NUMBER = 1, 2, 3, 4
 """Kinds of fields; a repeated number may be packed or not."""
@@ -75,15 +76,14 @@ FIELDS, REQUIRED = _tables()
 
 STORAGE_TYPE = number_of(pb.QuotaByStorageTypeEntryProto), pb.QuotaByStorageTypeEntryProto.STORAGETYPE_FIELD_NUMBER
 """Index of the code of a quota's storage type in `FIELDS`."""
-_TYPES_SINCE = {pb.PROVIDED: LayoutVersion.ERASURE_CODING, pb.NVDIMM: LayoutVersion.NVDIMM_SUPPORT}
 
 
 def fields_of(layout_version: int) -> npt.NDArray[np.int64]:
     """Return `FIELDS` for the releases of a layout, which may not know all storage types."""
     fields = FIELDS.copy()
-    for kind, since in _TYPES_SINCE.items():
+    for name, since in TYPES_SINCE.items():
         if not supports(since, layout_version):
-            fields[STORAGE_TYPE] &= ~(1 << kind << EXTRA_SHIFT)
+            fields[STORAGE_TYPE] &= ~(1 << pb.StorageTypeProto.Value(name) << EXTRA_SHIFT)
     return fields
 
 

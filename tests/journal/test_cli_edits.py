@@ -114,6 +114,12 @@ LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE",
             4,
             "no mtime",
         ),
+        (
+            HEADER + '{"opcode":"OP_SET_QUOTA_BY_STORAGETYPE","txid":1,"src":"/","storage_type":5,"ds_quota":9}',
+            ("--layout", "-66"),
+            4,
+            "-66 has no storage_type 5 in OP_SET_QUOTA_BY_STORAGETYPE, added in -67",
+        ),
     ],
 )
 def test_load_refuses_invalid_text(

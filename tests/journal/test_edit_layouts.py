@@ -70,6 +70,13 @@ FIELD_SINCE = {
     ("OP_RENAME_SNAPSHOT", "mtime"): -66,
 }
 
+# ordinals of StorageType and ids of storage policies
+VALUES_SINCE = {
+    ("OP_SET_QUOTA_BY_STORAGETYPE", "storage_type"): {4: -64, 5: -67},
+    ("OP_SET_STORAGE_POLICY", "policy_id"): {1: -64, 14: -67},
+    ("OP_ADD", "storage_policy_id"): {1: -64, 14: -67},
+}
+
 
 def add(**fields: Any) -> AddOp:
     return AddOp(
@@ -100,7 +107,12 @@ def test_operations_round_trip_in_every_layout_that_has_them(cls: Any, layout_ve
     op = data.draw(operations(cls, layout_version))
     raw = encode_op(op, layout_version)
     assert decode_op(raw, 0, layout_version) == (op, len(raw))
-    if op.present_in(layout_version):
+    newer = (
+        getattr(op, name) in {value for value, since in values.items() if since < layout_version}
+        for (operation, name), values in VALUES_SINCE.items()
+        if operation == op.name
+    )
+    if op.present_in(layout_version) and not any(newer):
         assert list(fitting([op], layout_version)) == [op]
     else:
         with pytest.raises(OpEncodingError, match=cls.name):
@@ -135,6 +147,13 @@ def test_layout_conditions_of_the_catalogue_are_complete() -> None:
         if item.since is not None
     }
     assert conditions == FIELD_SINCE
+    values = {
+        (cls.name, item.name): dict(item.values_since)
+        for cls in OPERATIONS.values()
+        for item in cls.fields
+        if item.values_since
+    }
+    assert values == VALUES_SINCE
 
 
 @pytest.mark.parametrize(("name", "since"), OPERATION_SINCE.items())
@@ -264,6 +283,24 @@ def test_strategies_exist_for_every_field_kind() -> None:
     kinds = {item.kind for cls in OPERATIONS.values() for item in cls.fields}
     assert kinds <= set(STRATEGIES)
     assert record_kinds.EXTRA_OPTIONS in kinds
+
+
+@pytest.mark.parametrize(
+    ("op", "since"),
+    [
+        (SetQuotaByStorageTypeOp(txid=1, src="/d", storage_type=4, ds_quota=9), -64),
+        (SetQuotaByStorageTypeOp(txid=1, src="/d", storage_type=5, ds_quota=9), -67),
+        (SetStoragePolicyOp(txid=1, path="/f", policy_id=14), -67),
+        (add(storage_policy_id=1), -64),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_values_do_not_fit_layouts_whose_releases_lack_them(op: Any, since: int) -> None:
+    assert list(fitting([op], since)) == [op]
+    with pytest.raises(OpEncodingError, match=f"has no .* in {op.name}, added in {since}") as caught:
+        list(fitting([op], since + 1))
+    assert caught.value.txid == 1
+    assert caught.value.hint
 
 
 def test_default_value_of_a_field_fits_every_layout() -> None:
