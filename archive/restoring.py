@@ -11,10 +11,12 @@ import os
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import NamedTuple
 
 from archive.archive import Archive
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
@@ -22,12 +24,14 @@ from archive.fetching import fetch_object, fetch_segment
 from archive.moments import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
 from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
+from engine.errors import NamespaceError
 from engine.observer import Observer
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
+from image_format.inode_table import NO_ROW
 from image_format.md5_file import md5_path, write_md5_file
 from journal.op_times import clean_path, covers, op_paths, op_time
 from journal.operation import EditOp
@@ -55,17 +59,26 @@ class Source:
     damaged: tuple[str, ...] = ()
 
 
+class ExpectedPath(NamedTuple):
+    """A path that must exist before transaction `removal`, which is assumed to remove it."""
+
+    path: str
+    removal: int
+
+
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
     """Options of a restore.
 
     Attributes:
         without: transactions to omit.
+        expected: the path to restore; None if the restore does not serve a single path.
         strip_tokens: whether delegation tokens and their keys are removed from the image.
         settings: settings of the replay.
     """
 
     without: Collection[int] = ()
+    expected: ExpectedPath | None = None
     strip_tokens: bool = False
     settings: MergeSettings = MergeSettings()
 
@@ -148,9 +161,12 @@ def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
 def restore(source: Source, target: Path, options: RestoreOptions, observer: Observer | None = None) -> Restored:
     """Build the storage directory `target`, which must be missing or empty.
 
+    No files remain at `target` after an error.
+
     Raises:
         ArchiveError: the target is in use, or an operation cannot be applied.
-        HdfsError: the merge failed; no files remain at `target`.
+        NoSuchMomentError: the expected path does not exist at its moment.
+        HdfsError: the merge failed.
     """
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - a link to the directory stays a link
@@ -224,7 +240,9 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
 
 
 def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> int:
-    """Return the newest transaction that deleted, renamed or replaced `path` or a directory above it.
+    """Return the newest transaction that deleted, renamed or replaced `path`, or deleted or renamed a directory above.
+
+    The path may not have existed before this transaction: `restore` must check this (`RestoreOptions.expected`).
 
     Raises:
         NoSuchMomentError: no such transaction exists.
@@ -249,14 +267,15 @@ def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> 
 
 
 class LastRemoval:
-    """Search for the last operation that deletes, moves or replaces `path` or a directory above it.
+    """Search for the last operation that deletes, moves or replaces `path`, or deletes or moves a directory above it.
 
-    Clients usually create files with the overwrite flag. A creation or rename with this flag removes a file only if a
-    file existed, as the preceding operations show.
+    An operation on a directory above, or a creation or rename with the overwrite flag, which clients usually set,
+    removes the path only if it existed, as the preceding operations show. After a rename to a directory above, only a
+    replay can show whether the path exists; the search assumes that it does.
 
     Attributes:
-        pending: an operation with this flag, if no preceding operation read so far names the path. If no earlier
-            segment names the path, only the image can contain the file.
+        pending: such an operation, if no preceding operation read so far concerns the path. If no earlier segment
+            concerns the path, only the image can contain it.
     """
 
     def __init__(self, path: str) -> None:
@@ -265,32 +284,33 @@ class LastRemoval:
 
     def in_segment(self, ops: Iterable[EditOp]) -> int | None:
         """Return the transaction, or None if an earlier segment may contain it; search the newest segment first."""
-        limit = self.pending
+        later = self.pending
         found: int | None = None
+        unproven: int | None = None
         exists: bool | None = None
         for op in ops:
-            if limit is not None and op.txid >= limit:
+            if later is not None and op.txid >= later:
                 break
-            if any(covers(clean_path(each), self._path) for each in _sources(op)):
-                found, exists = op.txid, False
-            if _overwrites(op) == self._path:
-                if exists:
+            removed = {clean_path(each) for each in _sources(op)}
+            if _overwrites(op) == self._path or any(covers(each, self._path) for each in removed):
+                if exists or self._path in removed:
                     found = op.txid
                 elif exists is None:
-                    self.pending = op.txid
-            if self._is_named(op):
+                    unproven = op.txid
+                exists = False
+            if self._may_exist_after(op, removed):
                 exists = True
-        if limit is None:
-            return found
-        if exists is not None:
-            self.pending = None
-        return limit if exists else found
+        if later is not None and exists is not False:
+            return later if exists else None
+        self.pending = unproven
+        return found
 
-    def _is_named(self, op: EditOp) -> bool:
-        """Return whether the path may exist after `op`, because `op` names it or moves an inode to it or above it."""
-        if isinstance(op, RenameOldOp | RenameOp):
-            return covers(clean_path(op.dst), self._path)
-        return self._path in {clean_path(each) for each in op_paths(op)}.difference(map(clean_path, _sources(op)))
+    def _may_exist_after(self, op: EditOp, removed: Collection[str]) -> bool:
+        """Return whether `op` shows that the path exists, or moves an inode to it or to a directory above it."""
+        if isinstance(op, RenameOldOp | RenameOp) and covers(clean_path(op.dst), self._path):
+            return True
+        named = {clean_path(each) for each in op_paths(op)}
+        return any(covers(self._path, each) and (each != self._path or each not in removed) for each in named)
 
 
 def _sources(op: EditOp) -> Iterator[str]:
@@ -319,7 +339,7 @@ def _build(
     source: Source, current: Path, txid: int, options: RestoreOptions, observer: Observer | None
 ) -> list[UndoChange]:
     image = current / image_name(txid)
-    if source.txid == source.image_txid and not options.strip_tokens and not options.without:
+    if source.txid == source.image_txid and not (options.strip_tokens or options.without or options.expected):
         shutil.copyfile(source.image, image)
         shutil.copyfile(md5_path(source.image), md5_path(image))
         for path in (image, md5_path(image)):
@@ -332,10 +352,12 @@ def _build(
         before = _up_to(source.segments, min(first - 1, source.txid))
         transactions = read_transactions(before, source.image_txid + 1)
         namespace.apply(transactions, expected=source.txid - source.image_txid, observer=observer)
+        _check_expected(namespace, options.expected, min(first - 1, source.txid))
         undo = Undo(namespace.namespace, frozenset(options.without))
         if first <= source.txid:
             later = read_transactions(source.segments, max(first, source.image_txid + 1))
             namespace.apply(undo.adapted(later), expected=source.txid - first + 1, observer=observer)
+            _check_expected(namespace, options.expected, source.txid)
         if options.without:
             namespace.apply([neutral_op(txid)])
         if options.strip_tokens:
@@ -347,6 +369,21 @@ def _build(
             hint="`checkpointer archive check` finds what is missing.",
         )
     return undo.changes
+
+
+def _check_expected(namespace: WarmNamespace, expected: ExpectedPath | None, txid: int) -> None:
+    """Raise NoSuchMomentError if `txid` is the moment of the expected path, and the path does not exist."""
+    if expected is None or txid != expected.removal - 1:
+        return
+    path = clean_path(expected.path)
+    with suppress(NamespaceError):
+        if namespace.namespace.tree.paths.find(path) != NO_ROW:
+            return
+    raise NoSuchMomentError(
+        f"no transaction deletes {path}: it did not exist before transaction {expected.removal}, which creates it, or "
+        "removes a directory above it",
+        hint="If the path had another name, specify that name: `checkpointer archive log` follows renames.",
+    )
 
 
 def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:

@@ -15,15 +15,14 @@ from hadoop_common.seen_txid import check_covered, read_seen_txid
 from hadoop_common.storage_info import MAX_VERSION_BYTES
 from hadoop_common.storage_lock import storage_user
 from image_format.md5_file import md5_path
-from image_format.reader import ImageFile
-from image_tools.browse import ImageBrowser
-from image_tools.namespace_browser import places_along
 from journal.op_times import clean_path
 from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
 
 
 def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     """Return the newest image before the latest deletion of `path`, all later edits, and the deletion's txid.
+
+    The path may not have existed before the deletion: `restore` must check this (`RestoreOptions.expected`).
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.
@@ -53,30 +52,20 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     txid = next((each for each in found if each is not None), None)
     if txid is None:
         txid = removal.pending
-    nothing = NoSuchMomentError(
-        f"no segment in {current} deletes {wanted}, or a directory above it",
-        hint="Look in the other edits directories, or in an archive.",
-    )
     if txid is None:
-        raise nothing
+        raise NoSuchMomentError(
+            f"no segment in {current} deletes {wanted}, or a directory above it",
+            hint="Look in the other edits directories, or in an archive.",
+        )
     below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < txid]
     if not below:
         raise ArchiveError(
-            f"{current} has no image from before transaction {txid}, which deleted {wanted}",
+            f"{current} has no image from before transaction {txid}, the last that can have deleted {wanted}",
             hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
         )
     image_txid, image = max(below)
-    if txid == removal.pending and not _contains(image, wanted):
-        # the file was created; without this transaction, the result would lack it
-        raise nothing
     chosen = select_segments(segments, image_txid + 1)
     return Source(image, image_txid, tuple(chosen), chosen[-1].last or txid, version), txid
-
-
-def _contains(image: Path, path: str) -> bool:
-    with ImageFile.open(image, verify_md5=False) as opened:
-        browser = ImageBrowser(opened)
-        return places_along(browser, browser.root(), path.encode("utf-8", "surrogatepass").split(b"/"))[-1] is not None
 
 
 def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:

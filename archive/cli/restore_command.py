@@ -28,7 +28,7 @@ _SHOWN = 20
 @archive_options
 @click.option("--txid", type=click.IntRange(min=0), metavar="N", help="The state after this transaction.")
 @click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
-@click.option("--before-delete", metavar="PATH", help="The state before the latest deletion or rename of PATH.")
+@click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
 @click.option(
     "--without",
     "skips",
@@ -80,11 +80,10 @@ def command(
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
     from archive.losses import later_losses
-    from archive.restoring import fetch_source, restore
+    from archive.restoring import ExpectedPath, fetch_source, restore
 
     os.umask(PRIVATE_UMASK)
     without = frozenset(each for part in skips for each in part)
-    options = RestoreOptions(without, strip_tokens, configured_settings(conf_dir))
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
         view = chosen_view(archive, branch)
         wanted = _moment(archive, view, folder, txid, moment, before_delete)
@@ -93,6 +92,8 @@ def command(
         plan = plan_restore(view, min([wanted, *(each - 1 for each in without)]))
         if wanted != plan.txid:
             plan = _extended(view, plan.base.txid, wanted)
+        expected = None if before_delete is None else ExpectedPath(before_delete, wanted + 1)
+        options = RestoreOptions(without, expected, strip_tokens, configured_settings(conf_dir))
         with ProgressObserver(show=not as_json) as observer:
             made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
         # the archive may have grown during the restore

@@ -31,13 +31,14 @@ def command(directory: Path, path: str, out: Path, conf_dir: Path | None, as_jso
     \b
     Example: checkpointer undelete /data/nn --path /data/warehouse --out /restored
     """
-    from archive.restoring import RestoreOptions, restore
+    from archive.restoring import ExpectedPath, RestoreOptions, restore
     from archive.undelete_source import source_before_deletion
 
     os.umask(PRIVATE_UMASK)
     source, txid = source_before_deletion(directory, path)
+    options = RestoreOptions({txid}, ExpectedPath(path, txid), settings=configured_settings(conf_dir))
     with ProgressObserver(show=not as_json) as observer:
-        made = restore(source, out, RestoreOptions({txid}, settings=configured_settings(conf_dir)), observer)
+        made = restore(source, out, options, observer)
     if as_json:
         changes = [change_content(each) for each in made.changes]
         echo_json({"directory": str(out), "txid": made.txid, "without": [txid], "changes": changes})

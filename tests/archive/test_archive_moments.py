@@ -51,7 +51,8 @@ def test_moment_is_found_by_time_and_by_deletion(deletion_by_mistake: tuple[Arch
     view = view_of(archive.catalogue(), MAIN)
     assert deletion_of(archive, view, "/data/warehouse/f", folder) == deleted
     assert deletion_of(archive, view, "/data//warehouse/", folder) == deleted
-    assert deletion_of(archive, view, "/data/tmp", folder) == deleted
+    # the path was moved before its directory was deleted
+    assert deletion_of(archive, view, "/data/tmp", folder) == deleted - 2
     assert txid_at(archive, view, 8999, folder) == deleted - 1
     assert txid_at(archive, view, 9000, folder) == deleted
     assert txid_at(archive, view, 99999, folder) == deleted + 2
