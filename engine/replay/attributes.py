@@ -9,6 +9,7 @@ from engine.replay.features import check_distinct, has_xattrs, put_xattrs, remov
 from engine.replay.files import MAX_POLICY, require_policy
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE
+from image_format.layout import LayoutVersion, supports
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.storage_policies import LAZY_PERSIST, TYPES_SINCE, known_policies
@@ -33,6 +34,7 @@ from journal.ops import (
 _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
+_TIME_UNCHANGED = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
 
 
@@ -68,9 +70,15 @@ def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
 
 
 def times(namespace: Namespace, op: TimesOp) -> None:
+    """Change times; -1 leaves a time unchanged, and so does any negative value in releases after 3.2.
+
+    The edits of 3.3.0, which has the layout of 3.2, are replayed by the rule of 3.2.
+    """
     table = namespace.table
-    sets_mtime = op.mtime >= 0 or (op.mtime != -1 and not namespace.hadoop3)
-    sets_atime = op.atime >= 0 or (op.atime != -1 and not namespace.hadoop3)
+    only_positive = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
+    sets_mtime, sets_atime = (
+        each >= 0 or (each != _TIME_UNCHANGED and not only_positive) for each in (op.mtime, op.atime)
+    )
     if not sets_mtime and not sets_atime and not namespace.hadoop3:
         # The path need not exist.
         namespace.existing_or_none(op.path)

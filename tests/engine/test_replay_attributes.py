@@ -83,9 +83,16 @@ def test_modification_and_access_times(tmp_path: Path, layout: int) -> None:
     assert image.mtime("/d") == 3
 
 
-@pytest.mark.parametrize(("layout", "mtime"), [(HADOOP2, UINT64 - 4), (HADOOP3, 1000)])
-def test_negative_times_are_applied_in_hadoop_2_only(tmp_path: Path, layout: int, mtime: int) -> None:
-    assert merged(small(layout).save(tmp_path), times("/d/f", mtime=-5)).mtime("/d/f") == mtime
+@pytest.mark.parametrize(("layout", "applies"), [(HADOOP2, True), (-64, True), (-65, True), (-66, False)])
+def test_negative_times_are_applied_up_to_hadoop_3_2(tmp_path: Path, layout: int, applies: bool) -> None:
+    def changed(*edits: ops.EditOp) -> tuple[int, int]:
+        file = merged(source, *edits)["/d/f"].file
+        return file.modificationTime, file.accessTime
+
+    source = small(layout).save(tmp_path)
+    mtime, atime = (UINT64 - 4, UINT64 - 1) if applies else (1000, 1000)
+    assert changed(times("/d/f", mtime=-5), times("/d/f", atime=-2)) == (mtime, atime)
+    assert changed(times("/d/f", mtime=7, atime=-2)) == (7, atime)
 
 
 # ---- quotas ------------------------------------------------------------------------------------------------

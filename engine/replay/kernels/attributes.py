@@ -101,17 +101,19 @@ def set_owner(state, buf, pos, end):
 
 @step
 def times(state, buf, pos, end):
-    """Apply TIMES; -1 (in Hadoop 3, any negative value) leaves a time unchanged, but not both can be negative."""
+    """Apply TIMES; -1 leaves a time unchanged.
+
+    Other negative values are unusual, because their effect depends on the layout.
+    """
     row, pos = _changeable(state, buf, pos, end)
     if row < 0:
         return row
     if pos + TIMES.end != end:
         return UNUSUAL
     mtime, atime = i64(buf, pos + TIMES.mtime), i64(buf, pos + TIMES.atime)
-    hadoop3 = state.hadoop3 != 0
-    sets_mtime = mtime >= 0 or (mtime != -1 and not hadoop3)
-    sets_atime = atime >= 0 or (atime != -1 and not hadoop3)
-    if not sets_mtime and not sets_atime:
+    sets_mtime = mtime >= 0
+    sets_atime = atime >= 0
+    if mtime < -1 or atime < -1 or not (sets_mtime or sets_atime):
         return UNUSUAL
     if sets_mtime or (sets_atime and not state.skips_access_times):
         record(state, row)
