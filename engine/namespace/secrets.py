@@ -8,6 +8,7 @@ from engine.errors import NamespaceError
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
+from image_format.token_identity import token_identity
 from image_format.varint import encode_delimited
 from journal.ops import DelegationKey, DelegationTokenIdent
 
@@ -35,7 +36,7 @@ class SecretManager:
         self._tokens: dict[tuple[object, ...], pb.PersistToken] = {}
         for _ in range(header.numTokens):
             token = reader.read(pb.PersistToken)
-            self._tokens[_identity(token)] = token
+            self._tokens[token_identity(token)] = token
         reader.finish()
         self.changed = False
 
@@ -71,7 +72,7 @@ class SecretManager:
         if not self._keys[ident.master_key_id & _UINT32].key:
             raise NamespaceError(f"master key {ident.master_key_id} of token {ident.sequence_number} has no material")
         token = _token(ident, renew_date)
-        identity = _identity(token)
+        identity = token_identity(token)
         if identity in self._tokens:
             raise NamespaceError(f"delegation token {ident.sequence_number} of {ident.owner} exists")
         self._tokens[identity] = token
@@ -81,7 +82,7 @@ class SecretManager:
 
     def renew_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
         """Set the expiry date of a token; return False if the token does not exist."""
-        token = self._tokens.get(_identity(_token(ident, renew_date)))
+        token = self._tokens.get(token_identity(_token(ident, renew_date)))
         if token is None:
             return False
         token.expiryDate = renew_date & _UINT64
@@ -90,14 +91,14 @@ class SecretManager:
 
     def cancel_token(self, ident: DelegationTokenIdent) -> bool:
         """Remove a token; return False if it does not exist."""
-        if self._tokens.pop(_identity(_token(ident, 0)), None) is None:
+        if self._tokens.pop(token_identity(_token(ident, 0)), None) is None:
             return False
         self.changed = True
         return True
 
     def secret_of(self, ident: DelegationTokenIdent) -> TokenSecret | None:
         """Return the secret of a token; None if the token or the material of its key is unknown."""
-        token = self._tokens.get(_identity(_token(ident, 0)))
+        token = self._tokens.get(token_identity(_token(ident, 0)))
         key = self._keys.get(ident.master_key_id & _UINT32)
         if token is None or key is None or not key.key:
             return None
@@ -118,19 +119,6 @@ def _larger(one: int, other: int) -> int:
 def _signed(number: int) -> int:
     """Return a 64-bit number as a NameNode reads it."""
     return number - ((number >> 63) << 64)
-
-
-def _identity(token: pb.PersistToken) -> tuple[object, ...]:
-    """Return the fields that identify a token (AbstractDelegationTokenIdentifier.equals)."""
-    return (
-        token.owner,
-        token.renewer,
-        token.realUser,
-        token.issueDate,
-        token.maxDate,
-        token.sequenceNumber,
-        token.masterKeyId,
-    )
 
 
 def _token(ident: DelegationTokenIdent, renew_date: int) -> pb.PersistToken:

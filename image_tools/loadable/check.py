@@ -23,6 +23,7 @@ from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.summary import SECTION_HEADERS, is_known_section
+from image_format.token_identity import token_identity
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.inodes import REJECTED, SYSTEM_POLICIES, InodePieces, InodeRules, Kinds, Section, Sections
 from image_tools.loadable.kernels.records import (
@@ -280,15 +281,31 @@ def _striped_fault(info: pb.NameSystemSection) -> str:
 def _token_fault(
     header: pb.SecretManagerSection, data: Section, position: int, principal: re.Pattern[str]
 ) -> tuple[int, str] | None:
-    """Return the record with a renewer that DelegationTokenIdentifier refuses, and the fault."""
+    """Return the token that DelegationTokenIdentifier or addPersistedDelegationToken refuses, and the fault.
+
+    A NameNode ignores a token whose master key is missing.
+    """
+    has_material: dict[int, bool] = {}
+    tokens: set[tuple[object, ...]] = set()
     try:
         for number in range(header.numKeys + header.numTokens):
             record = read_record(data.data, position)
-            if number >= header.numKeys:
+            if number < header.numKeys:
+                key = parse_message(pb.DelegationKey, record)
+                has_material[key.id] = bool(key.key)
+            else:
                 token = parse_message(pb.PersistToken, record)
+                identity, fault = token_identity(token), ""
                 if "@" in token.renewer and not principal.fullmatch(token.renewer):
-                    what = f"delegation token {token.sequenceNumber} has the malformed renewer {token.renewer!r}"
-                    return position, what
+                    fault = f"has the malformed renewer {token.renewer!r}"
+                elif not has_material.get(token.masterKeyId, True):
+                    fault = f"belongs to master key {token.masterKeyId}, which has no key material"
+                elif identity in tokens:
+                    fault = "is listed twice"
+                if fault:
+                    return position, f"delegation token {token.sequenceNumber} {fault}"
+                if token.masterKeyId in has_material:
+                    tokens.add(identity)
             position = record.end
     except RecordError as error:
         return position, error.detail

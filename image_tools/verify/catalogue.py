@@ -199,7 +199,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     # SECRET_MANAGER, CACHE_MANAGER, ERASURE_CODING
     ("secret-count", _E, "numKeys or numTokens is not the number of records", "corrected"),
     ("secret-key-twice", _W, "two master keys have the same id", "the last one is kept"),
-    ("secret-token-twice", _E, "two delegation tokens have the same sequence number", "the first is kept"),
+    ("secret-token-twice", _E, "a delegation token is listed twice", "the first is kept"),
     ("secret-token-key", _W, "the master key of a token is missing; a NameNode drops the token", "dropped"),
     ("secret-counter", _W, "a counter is lower than a number in use", "raised"),
     ("cache-count", _E, "numPools or numDirectives is not the number of records", "corrected"),

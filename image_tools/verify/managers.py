@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from hadoop_common.quantities import counted
 from image_format.proto import fsimage_pb2 as pb
+from image_format.token_identity import token_identity
 from image_format.varint import Record, encode_delimited
 from image_tools.dump.values import signed64
 from image_tools.verify.findings import Findings
@@ -27,8 +28,7 @@ def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) ->
     if view.damaged:
         return
     keys: dict[int, bytes] = {}
-    tokens: dict[int, bytes] = {}
-    masters: dict[int, tuple[int, Record]] = {}
+    tokens: dict[tuple[object, ...], tuple[pb.PersistToken, Record]] = {}
     key_count = token_count = 0
     for record in view.records(start):
         if not _is_key(record):
@@ -36,23 +36,22 @@ def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) ->
             if token is None:
                 continue
             token_count += 1
-            number = token.sequenceNumber
-            if number in tokens:
-                view.add("secret-token-twice", f"two tokens have the sequence number {number}", record.offset)
+            identity = token_identity(token)
+            if identity in tokens:
+                view.add("secret-token-twice", f"token {token.sequenceNumber} is listed twice", record.offset)
                 continue
-            tokens[number] = _stored(view, record)
-            masters[number] = (token.masterKeyId, record)
+            tokens[identity] = token, record
         elif (key := view.parse(pb.DelegationKey, record)) is not None:
             key_count += 1
             if key.id in keys:
                 view.add("secret-key-twice", f"two master keys have the id {key.id}", record.offset)
                 del keys[key.id]
             keys[key.id] = _stored(view, record)
-    for number, (master, record) in masters.items():
-        if master not in keys:
-            text = f"token {number} needs master key {master}, which is missing"
+    for identity, (token, record) in list(tokens.items()):
+        if token.masterKeyId not in keys:
+            text = f"token {token.sequenceNumber} needs master key {token.masterKeyId}, which is missing"
             view.add("secret-token-key", text, record.offset)
-            del tokens[number]
+            del tokens[identity]
     if (header.numKeys, header.numTokens) != (key_count, token_count):
         text = f"the header counts {counted(header.numKeys, 'key')} and {counted(header.numTokens, 'token')}"
         view.add("secret-count", f"{text}, found {key_count} and {token_count}", 0)
@@ -60,11 +59,13 @@ def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) ->
     repaired.CopyFrom(header)
     _set_count(repaired, "numKeys", len(keys))
     _set_count(repaired, "numTokens", len(tokens))
-    for field, used in (("currentId", max(keys, default=0)), ("tokenSequenceNumber", max(tokens, default=0))):
+    last = max((token.sequenceNumber for token, _ in tokens.values()), default=0)
+    for field, used in (("currentId", max(keys, default=0)), ("tokenSequenceNumber", last)):
         if getattr(header, field) < used:
             view.add("secret-counter", f"{field} is {getattr(header, field)}, but {used} is in use", 0)
             setattr(repaired, field, used)
-    _rewrite(view, fixes, header, repaired, [*keys.values(), *tokens.values()], key_count + token_count)
+    records = [*keys.values(), *(_stored(view, record) for _, record in tokens.values())]
+    _rewrite(view, fixes, header, repaired, records, key_count + token_count)
 
 
 def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> None:

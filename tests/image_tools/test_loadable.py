@@ -276,6 +276,25 @@ def test_token_renewers_must_be_kerberos_names(renewer: str, releases: tuple[int
         assert faults(layout, SECRET_MANAGER=records) == what
 
 
+def test_delegation_tokens_must_differ() -> None:
+    token = pb.PersistToken(owner="a", sequenceNumber=4, masterKeyId=1)
+    renewed = pb.PersistToken(owner="a", sequenceNumber=4, masterKeyId=1, expiryDate=9)
+    other = pb.PersistToken(owner="b", sequenceNumber=4, masterKeyId=1)
+    header, key = pb.SecretManagerSection(numKeys=1, numTokens=2), pb.DelegationKey(id=1, key=b"k")
+    assert faults(SECRET_MANAGER=[header, key, token, renewed]) == ["delegation token 4 is listed twice"]
+    assert faults(SECRET_MANAGER=[header, key, token, other]) == []
+    # a NameNode drops tokens without a master key
+    assert faults(SECRET_MANAGER=[header, pb.DelegationKey(id=2, key=b"k"), token, token]) == []
+
+
+def test_master_keys_of_tokens_must_have_key_material() -> None:
+    header, key = pb.SecretManagerSection(numKeys=1, numTokens=1), pb.DelegationKey(id=1, expiryDate=5)
+    token = pb.PersistToken(sequenceNumber=4, masterKeyId=1)
+    what = "delegation token 4 belongs to master key 1, which has no key material"
+    assert faults(SECRET_MANAGER=[header, key, token]) == [what]
+    assert faults(SECRET_MANAGER=[pb.SecretManagerSection(numKeys=1, numTokens=0), key]) == []
+
+
 def test_default_replication_of_a_cache_pool_must_fit_a_short_in_hadoop_3() -> None:
     pool = pb.CachePoolInfoProto(poolName="p", defaultReplication=(1 << 32) - 1)
     records = [pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0), pool]

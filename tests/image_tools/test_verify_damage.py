@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from image_format.codecs import codec_class_name
+from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.convert import convert_image
 from image_tools.convert.small_sections import erasure_coding_section
@@ -50,6 +51,17 @@ def test_a_reserved_snapshot_id_is_found_and_not_repaired(value: int, tmp_path: 
         f"the snapshot id {value} is reserved"
     ]
     assert found.unrepairable is not None
+
+
+def test_different_tokens_may_have_the_same_sequence_number(tmp_path: Path) -> None:
+    """A NameNode loads both tokens, because the sequence number alone does not identify a token."""
+    model = Model(recorded("tokens"))
+    other = pb.PersistToken()
+    other.CopyFrom(model.tokens[0])
+    other.owner = "other"
+    model.tokens.append(other)
+    model.secret_header.numTokens += 1
+    assert verify_image(model.save(tmp_path)).findings.listed == []
 
 
 def test_the_legacy_generation_stamp_limit_may_be_any_java_long(tmp_path: Path) -> None:
