@@ -28,8 +28,10 @@ class StringKind(IntEnum):
 class StringTable:
     """Strings by serial, for look-up and appending; existing serials never change.
 
-    With `mask_bits` 0, ids form the single space of layouts before -65; with 3, an id is `serial | kind << 29`. Text is
-    decoded with surrogateescape, so that bytes that are not UTF-8 survive.
+    With `mask_bits` 0, ids form the single space of layouts before -65; with 3, an id is `serial | kind << 29`. An id
+    can be missing, because two threads of a NameNode may assign a serial to the same string (SerialNumberMap.get), for
+    example while 2.10 loads an image in parallel. Text is decoded with surrogateescape, so that bytes that are not
+    UTF-8 survive.
 
     Raises:
         RecordError: a record is damaged, numEntry differs from the number of entries, or an id is 0, repeated or out of
@@ -127,8 +129,8 @@ class StringTable:
         for record in iter_records(data, start, self._place):
             entry = parse_message(StringTableEntry, record, self._place)
             space, serial = self._split(entry.id)
-            # Hadoop 2 loads a table with one map into an array of numEntry + 1 strings.
-            last = (1 << self._shift()) - 1 if self.mask_bits else expected
+            # NameNodes 2.7 to 2.9 and 3.0 load the table into an array of numEntry + 1 strings, and write no gaps.
+            last = (1 << self._shift()) - 1 if self.mask_bits else MAX_SERIAL
             if not 0 < serial <= last or space > StringKind.XATTR or entry.id in self._strings:
                 text = f"string id {entry.id} is repeated or outside the table's range"
                 raise self._place.error(RecordError, text, record.offset)
@@ -150,7 +152,7 @@ class StringTable:
         self._last[space] = max(self._last.get(space, 0), serial)
 
     def _append(self, text: str, kind: StringKind, space: int) -> int:
-        serial = self._last.get(space, 0) + 1 if self.mask_bits else len(self._strings) + 1
+        serial = self._last.get(space, 0) + 1
         if serial > MAX_SERIAL or space >> self.mask_bits:
             raise RecordError(
                 f"no serial is left for the {kind.name.lower()} {text!r}",

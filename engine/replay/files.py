@@ -252,8 +252,11 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
             namespace.recorder.lookup.in_latest(int(namespace.table.parent[row]), latest) for row in sources
         ):
             raise NamespaceError(f"a file is given twice as a source of {op.trg}")
-    elif any(namespace.tree.references.hub(row) is not None for row in sources):
-        # Hadoop 2.7 finds the reference in the directory instead of the file.
+        return
+    hubs = (namespace.tree.references.hub(row) for row in sources)
+    if any(hub is not None and hub.with_names for hub in hubs):
+        # 2.7 also stops at a file that snapshots contained under another name before, and does not log the operation.
+        # 2.10 logs such an operation in the same layout.
         raise NamespaceError(f"a file that snapshots contain under another name cannot be a source of {op.trg}")
 
 

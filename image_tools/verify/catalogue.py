@@ -78,7 +78,13 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("ns-genstamp", _E, "a generation stamp is lower than the generation stamp of a block", "raised to that stamp"),
     # STRING_TABLE
     ("string-count", _E, "numEntry is not the number of entries", "corrected"),
-    ("string-id", _E, "a string's id is outside the table's range", "dropped, or the ids before it are filled"),
+    ("string-id", _E, "a string's id is outside the table's range", "dropped"),
+    (
+        "string-gap",
+        _W,
+        "ids of strings are missing, and NameNodes 2.7 to 2.9 and 3.0 do not load the image",
+        "strings unknown-SERIAL are added",
+    ),
     ("string-twice", _E, "two strings have the same id", "the last one is kept"),
     ("string-mask", _E, "maskBits is larger than 3", ""),
     # INODE

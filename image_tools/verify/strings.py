@@ -65,12 +65,11 @@ class StringTableCheck:
                 continue
             number = int(entry.id)
             space, serial = (number >> shift, number & (1 << shift) - 1) if self.mask_bits else (0, number)
-            last = (1 << shift) - 1 if self.mask_bits else len(records)
+            last = (1 << shift) - 1 if self.mask_bits else MAX_SERIAL
             if not 0 < serial <= last or space > StringKind.XATTR:
                 self._view.add("string-id", f"id {number} is outside the table's range", record.offset)
                 self._changed = True
-                if self.mask_bits or not 0 < serial <= MAX_SERIAL:
-                    continue
+                continue
             if number in self._entries:
                 self._view.add("string-twice", f"two strings have the id {number}", record.offset)
                 self._changed = True
@@ -78,6 +77,10 @@ class StringTableCheck:
             self._entries[number] = bytes(self._view.data[record.offset : record.end])
             if serial <= MAX_SERIAL:
                 self._known.setdefault(space, np.zeros(MAX_SERIAL + 1, np.uint8))[serial] = 1
+        missing = 0 if self.mask_bits else max(self._entries, default=0) - len(self._entries)
+        if missing:
+            self._view.add("string-gap", f"the table lacks {counted(missing, 'id')} before its last id", 0)
+            self._changed = True
 
     # ---- uses outside the INODE section --------------------------------------------------------------------
 

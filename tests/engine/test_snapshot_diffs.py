@@ -458,6 +458,20 @@ def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -
     assert found.image.mtime("/s") >= LATER
 
 
+@layouts
+def test_concat_source_may_have_been_renamed_in_a_snapshot_that_was_deleted(tmp_path: Path, layout: int) -> None:
+    """2.7 stops at this source and does not log the operation, but 2.10 does, which has the same layout."""
+    before = [*SNAPSHOT, rename("/s/d/f", "/s/n")]
+    joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
+    setting = Setting(tmp_path, layout)
+    found = setting.merged(*before, remove("s0"), joined)
+    assert setting.ids["/s/d/f"] not in found.image.inodes
+    assert len(found.image.blocks("/s/f")) == 2 * len(BLOCKS)
+    if layout == HADOOP2:
+        with pytest.raises(ReplayError, match="a file that snapshots contain under another name"):
+            setting.merged(*before, joined)
+
+
 @pytest.mark.parametrize("source", ["/s/f", "/s/d/f", "/s/d/n"], ids=["itself", "elsewhere", "renamed"])
 def test_concat_source_in_a_snapshot_becomes_an_empty_file(tmp_path: Path, source: str) -> None:
     """Hadoop's replay accepts this source of CONCAT, but Hadoop cannot load the resulting image."""

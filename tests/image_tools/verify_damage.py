@@ -33,8 +33,13 @@ def string_count(model: Model) -> None:
     model.string_header.numEntry += 3
 
 
-@damage("string-id", "acl", also="inode-user inode-group inode-acl inode-xattr")
-def string_id_behind_the_table(model: Model) -> None:
+@damage("string-id", "acl", also="string-gap inode-user inode-group inode-acl inode-xattr")
+def string_id_above_24_bits(model: Model) -> None:
+    model.strings[0].id = 1 << 24
+
+
+@damage("string-gap", "acl", also="inode-user inode-group inode-acl inode-xattr")
+def string_id_after_a_gap(model: Model) -> None:
     model.strings[0].id = len(model.strings) + 5
 
 

@@ -21,6 +21,7 @@ from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from journal.ops import (
     AddOp,
+    ConcatDeleteOp,
     EditOp,
     RenameOldOp,
     RenameOp,
@@ -168,7 +169,9 @@ class CraftedReplay:
         if theirs.image is not None and not self._loads(storage, theirs):
             return Comparison(Verdict.UNLOADABLE, details)
         if theirs.image is None and (
-            self._is_healed(storage, theirs, ours) or self._is_copied(storage, theirs, ours, ops)
+            self._is_healed(storage, theirs, ours)
+            or self._is_copied(storage, theirs, ours, ops)
+            or _joins_renamed(theirs, ours, ops)
         ):
             return Comparison(Verdict.HEALED, details, theirs.txid)
         if ours.txid is not None and (theirs.txid is None or theirs.txid > ours.txid):
@@ -291,6 +294,14 @@ def _missing_directory(op: EditOp, error: str) -> bool:
 def _bare_key(op: EditOp, error: str) -> bool:
     """Recognise a master key without material, whose tokens no NameNode loads from the image that Hadoop writes."""
     return isinstance(op, UpdateMasterKeyOp) and "no key material" in error
+
+
+def _joins_renamed(theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
+    """Return whether 2.7.3 stops at a CONCAT of a file with a former name in a deleted snapshot, as 2.10 does not."""
+    if theirs.txid is None or "IllegalStateException" not in theirs.error:
+        return False
+    continues = ours.image is not None or (ours.txid or 0) > theirs.txid
+    return continues and any(isinstance(op, ConcatDeleteOp) and op.txid == theirs.txid for op in ops)
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
