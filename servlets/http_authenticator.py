@@ -25,13 +25,13 @@ from hadoop_rpc.security import SecurityContext
 from hadoop_rpc.server_counts import ACCEPTED, FAILED, REFUSED, LoginCounts
 from servlets.auth_cookie import NAME, Login, read_cookie, signed_cookie
 from servlets.errors import sentence_response
+from servlets.webhdfs_parameters import TOKEN_PARAMETER, webhdfs_parameters
 
 _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
 """Maximum size of headers with a token. A token that lists many groups has up to 64 KiB, and more in base64."""
-TOKEN_PARAMETER: Final = "delegation"
 TOKEN_BLUEPRINT: Final = "webhdfs"
 """Blueprint whose handlers verify delegation tokens; all other blueprints require a login."""
 _SCHEME = "negotiate"
@@ -89,7 +89,7 @@ class HttpAuthenticator:
         if request.path in login.open_paths or request.path.startswith(HEALTH):
             g.open = True
             return None
-        if request.blueprint == TOKEN_BLUEPRINT and TOKEN_PARAMETER in request.args and request.method == "GET":
+        if request.blueprint == TOKEN_BLUEPRINT and TOKEN_PARAMETER in webhdfs_parameters() and request.method == "GET":
             return None
         known = read_cookie(request.headers.get("Cookie", ""), login.secret, self._wall())
         if known is None:

@@ -20,6 +20,7 @@ from image_tools.permission_checker import PermissionChecker, ReadRefusedError
 from servlets.http_authenticator import TOKEN_BLUEPRINT
 from servlets.http_request import WAITED
 from servlets.webhdfs_answers import JsonObject, ListedPage, WebHdfsRefusedError, WebHdfsView, bad_parameter
+from servlets.webhdfs_parameters import webhdfs_parameters
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class ImageSource:
         return nullcontext(self._browser)
 
     def caller(self) -> WebHdfsCaller:
-        return WebHdfsCaller(request.args.get("user.name", "dr.who"))
+        return WebHdfsCaller(webhdfs_parameters().get("user.name", "dr.who"))
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         return {}
@@ -97,7 +98,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     @blueprint.route(f"{_PREFIX}/", methods=_METHODS)
     @blueprint.route(f"{_PREFIX}/<anything:path>", methods=_METHODS)
     def answer(path: str = "") -> Response:
-        operation = request.args.get("op", "").upper()
+        operation = webhdfs_parameters().get("op", "").upper()
         if request.method != "GET":
             raise source.refuse(request.method, operation)
         # the path is handled as bytes, because names need not be valid UTF-8
@@ -122,7 +123,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
 
 
 def _min_txid() -> int:
-    text = request.args.get("min_txid", "0")
+    text = webhdfs_parameters().get("min_txid", "0")
     txid = parse_long(text)
     if txid is None:
         raise bad_parameter("min_txid", f"{text} is not a transaction id")

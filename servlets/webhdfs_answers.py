@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from flask import request
-
 from hadoop_common.storage_policies import DEFAULT_POLICY
 from hadoop_rpc.client_values import ClientAcl, ClientInode
 from image_format.erasure_policies import ErasurePolicy
@@ -30,6 +28,7 @@ from image_tools.namespace_reads import (
     not_found,
 )
 from image_tools.permission_checker import Access, PermissionChecker
+from servlets.webhdfs_parameters import webhdfs_parameters
 
 _STICKY: Final = 0o1000
 _CRC32C: Final = 2
@@ -154,7 +153,7 @@ class WebHdfsView:
         return _listed(page) if place.inode.HasField("directory") else _listing(_statuses(page.inodes))
 
     def _list_batch(self, place: LocatedInode) -> JsonObject:
-        behind = request.args.get("startAfter", "").encode("utf-8", "surrogateescape")
+        behind = webhdfs_parameters().get("startafter", "").encode("utf-8", "surrogateescape")
         page = self._reads.page(place, behind)
         return _batch(_statuses(page.inodes), page.remaining)
 
@@ -195,11 +194,11 @@ class WebHdfsView:
 
     def _xattrs(self, place: LocatedInode) -> JsonObject:
         self._reads.check(place, Access.READ)
-        encoding = request.args.get("encoding", "text").lower()
+        encoding = webhdfs_parameters().get("encoding", "text").lower()
         if encoding not in _ENCODINGS:
             raise bad_parameter("encoding", f"No enum constant {encoding}")
         encode = _ENCODINGS[encoding]
-        found = self._reads.attributes(place, request.args.getlist("xattr.name"))
+        found = self._reads.attributes(place, webhdfs_parameters().getlist("xattr.name"))
         shown = [
             {"name": each.full_name, "value": None if each.value is None else encode(each.value)} for each in found
         ]

@@ -23,10 +23,11 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import system_groups
 from image_tools.namespace_browser import NamespaceBrowser
 from image_tools.permission_checker import ACCESS_CONTROL, PermissionChecker, ReadRefusedError
-from servlets.http_authenticator import TOKEN_PARAMETER, request_caller
+from servlets.http_authenticator import request_caller
 from servlets.http_request import WAITED
 from servlets.webhdfs import WebHdfsCaller
 from servlets.webhdfs_answers import WebHdfsRefusedError
+from servlets.webhdfs_parameters import TOKEN_PARAMETER, webhdfs_parameters
 from site_config.checkpoint_config import CheckpointConfig
 
 _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"
@@ -201,10 +202,11 @@ class LiveNamespace:
         return PermissionChecker(user, groups, superuser, self._config.permissions)
 
     def caller(self) -> WebHdfsCaller:
+        sent = webhdfs_parameters()
         refused = {"doas"} if self.tokens is not None else {"doas", TOKEN_PARAMETER}
-        for name in sorted(refused & request.args.keys()):
+        for name in sorted(refused & sent.keys()):
             raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, f"this node does not accept {name}=")
-        token = request.args.get(TOKEN_PARAMETER)
+        token = sent.get(TOKEN_PARAMETER)
         if self.tokens is not None and token is not None:
             user = self.tokens.user_of_text(token, WAIT_SECONDS - request.environ.get(WAITED, 0.0))
         elif self._authenticated:
@@ -213,8 +215,12 @@ class LiveNamespace:
                 what = "this node answers reads of the namespace only after a Kerberos login"
                 raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, what)
             user = known.users[0]
+            claimed = sent.get("user.name", user)
+            if claimed not in (user, known.principal):
+                what = f"user.name is {claimed[:80]!a}, but the caller has logged in as {user}"
+                raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, what)
         else:
-            user = request.args.get("user.name", _ANONYMOUS)
+            user = sent.get("user.name", _ANONYMOUS)
         return WebHdfsCaller(user, self.permissions(user))
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:

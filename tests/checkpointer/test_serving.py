@@ -147,9 +147,13 @@ def test_user_name_is_not_accepted_on_a_secure_cluster(warm: WarmNamespace) -> N
     assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, DENIED)
 
 
-@pytest.mark.parametrize("parameter", ["doas", "delegation"])
+@pytest.mark.parametrize("parameter", ["doas", "doAs", "delegation", "DELEGATION"])
+@pytest.mark.parameters(4)
 def test_impersonation_is_refused(client: FlaskClient, parameter: str) -> None:
-    assert asked(client, "/", "GETFILESTATUS", "hdfs", **{parameter: "erin"}).status_code == 403
+    """A gateway that sends the name of its user must not pass on files that only the gateway may see."""
+    answer = asked(client, "/closed/inner", "LISTSTATUS", "hdfs", **{parameter: "guest"})
+    assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, DENIED)
+    assert answer.json["RemoteException"]["message"] == f"this node does not accept {parameter.lower()}="
 
 
 @pytest.mark.parametrize(

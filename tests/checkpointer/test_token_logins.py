@@ -33,7 +33,7 @@ from tests.checkpointer.service_support import FakeRole, standby_config
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import mkdir, set_permissions
 from tests.hadoop_rpc.digest_client import DigestClient
-from tests.hadoop_rpc.fake_security import PROTOCOL, FakeDoor
+from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeDoor
 
 # a token that a 3.5.0 NameNode issued with this key: its form in a URL, its identifier and its password
 TEXT = (
@@ -326,6 +326,28 @@ def test_webhdfs_accepts_a_token(web: FlaskClient) -> None:
     answer = web.get("/webhdfs/v1/", query_string={"op": "GETHOMEDIRECTORY", "delegation": TEXT, "user.name": "hdfs"})
     assert answer.json == {"Path": "/user/alice"}
     assert asked(web, "/webhdfs/v1/open", TEXT, doas="hdfs")[0] == 403
+    assert web.get("/webhdfs/v1/open", query_string={"OP": "LISTSTATUS", "Delegation": TEXT}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({}, 200),
+        ({"user.name": "sn"}, 200),
+        ({"user.name": PRINCIPAL}, 200),
+        ({"user.name": "hdfs"}, 403),
+        ({"User.Name": "hdfs"}, 403),
+        ({"doas": "sn"}, 403),
+        ({"doAs": "alice"}, 403),
+    ],
+)
+@pytest.mark.parameters(7)
+def test_webhdfs_answers_a_ticket_only_as_its_own_user(web: FlaskClient, sent: dict[str, str], status: int) -> None:
+    ticket = {"Authorization": "Negotiate " + base64.b64encode(b"hello").decode()}
+    answer = web.get("/webhdfs/v1/", query_string={"op": "GETHOMEDIRECTORY", **sent}, headers=ticket)
+    assert answer.status_code == status
+    assert answer.json is not None
+    assert answer.json.get("Path") == ("/user/sn" if status == 200 else None)
 
 
 def test_each_webhdfs_request_with_a_token_counts_as_a_login(web: FlaskClient) -> None:

@@ -115,6 +115,13 @@ def test_non_ascii_names_are_found(client: FlaskClient) -> None:
     assert asked(client, "/", "GETHOMEDIRECTORY", **{"user.name": "erin"}) == {"Path": "/user/erin"}
 
 
+def test_parameter_names_are_case_insensitive_as_on_a_namenode(client: FlaskClient) -> None:
+    answer = client.get("/webhdfs/v1/", query_string={"OP": "getHomeDirectory", "User.Name": "erin"})
+    assert answer.json == {"Path": "/user/erin"}
+    listing = asked(client, "/", "LISTSTATUS_BATCH", STARTAFTER="f2498")["DirectoryListing"]
+    assert [each["pathSuffix"] for each in listing["partialListing"]["FileStatuses"]["FileStatus"]] == ["f2499"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "query", "status", "exception"),
     [
