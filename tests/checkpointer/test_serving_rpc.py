@@ -184,6 +184,17 @@ def test_permission_checks_are_those_of_webhdfs(ask: Ask) -> None:
     assert refusal(ask, "getFileInfo", "erin", src="/", real_user="proxy")[0] == DENIED
 
 
+def test_caller_may_act_for_itself_with_its_own_permissions(ask: Ask) -> None:
+    assert ask("getFileInfo", "erin", src="/open/inner", real_user="erin").fs.fileId == 20002
+    java_class, text = refusal(ask, "getFileInfo", "erin", src="/closed/x", real_user="erin")
+    assert java_class == DENIED
+    assert "user=erin" in text
+    # the superuser hdfs may not act for others, and others may not act for the superuser
+    for user, real_user in (("erin", "hdfs"), ("hdfs", "erin")):
+        java_class, text = refusal(ask, "getFileInfo", user, src="/closed/x", real_user=real_user)
+        assert (java_class, text) == (DENIED, f"User: {real_user} is not allowed to impersonate {user}")
+
+
 def test_impersonation_is_referred_to_the_active(ask: Ask) -> None:
     """After any other exception, a client with failover does not try another NameNode."""
     asked = {"src": "/", "strict": True, "real_user": "proxy"}

@@ -29,7 +29,7 @@ from console.server_pages import page_of
 from console.sources import BriefCache, ConsoleSources
 from console.warning_log import WarningLog
 from console.words import code_marked
-from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
+from hadoop_common.access import AccessControl
 from hadoop_common.configuration import Configuration
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.report_folder import KeptReport, list_reports
@@ -207,18 +207,6 @@ def test_configuration_warnings_are_kept(command: str, tmp_path: Path, monkeypat
     monkeypatch.setattr(module, "load_configuration", warn)
     CliRunner().invoke(module.command, ["--conf", str(tmp_path)])
     assert f"deprecated key of {command}" in [row[2].text for row in process_panels()[0].rows]
-
-
-def test_access_lists_decide_with_kerberos() -> None:
-    policies = {
-        Resource.STATE: AccessPolicy(),
-        Resource.CONTROL: AccessPolicy(lists=(AccessControlList("dfs.cluster.administrators", frozenset({"ann"})),)),
-    }
-    access = AccessControl(AccessRules(policies=policies))
-    console = console_blueprint(ConsoleSources(lambda: as_json(daemon_state())), access)
-    client = create_application(console).test_client()
-    assert "(path)" in client.get("/").text
-    assert access.allows(Caller("127.0.0.1", ("ann",), "ann@R"), Resource.CONTROL)
 
 
 def test_only_administrators_see_the_last_reports(tmp_path: Path) -> None:

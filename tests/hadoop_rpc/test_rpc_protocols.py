@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.access import AccessControl, AccessRules, Right
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import (
+    AccessControlError,
     HealthCheckFailedError,
     RemoteError,
     RpcError,
@@ -44,7 +46,7 @@ from hadoop_rpc.namenode_protocol import (
     namenode_service,
 )
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext
+from hadoop_rpc.service import CallContext, access_checked
 from hadoop_rpc.zkfc_protocol import ZKFCClient, zkfc_service
 
 ints = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -237,6 +239,34 @@ def test_calls_of_a_journal_client(server: RpcServer, node: FakeNode) -> None:
         backup.start_log_segment(info, 3, 21)
         backup.journal(info, 3, 21, 2, b"\x00records")
     assert node.reported == [(info, 3, 21), (info, 3, 21, 2, b"\x00records")]
+
+
+@pytest.mark.parametrize(
+    ("user", "real_user", "refused"),
+    [
+        ("hdfs", "", ""),
+        ("hdfs", "proxy", ""),
+        ("alice", "", "alice"),
+        ("alice", "proxy", "alice"),
+        ("hdfs", "alice", "alice"),
+        ("alice", "alice", "alice"),
+    ],
+)
+@pytest.mark.parameters(6)
+def test_impersonation_requires_that_both_users_may_call(
+    node: FakeNode, user: str, real_user: str, refused: str
+) -> None:
+    access = AccessControl(AccessRules(users=frozenset({"hdfs", "proxy"})))
+    service = access_checked(journal_service(node), access, lambda method: Right.CHANGE)
+    method = service.methods["startLogSegment"]
+    context = CallContext(user, real_user, "10.0.0.9", service.protocol, b"", 0, 0)
+    request = method.request(journalInfo={"clusterID": "CID"}, epoch=3, txid=21)
+    if refused:
+        with pytest.raises(AccessControlError, match=f"startLogSegment is not allowed to user '{refused}'"):
+            method.handler(request, context)
+    else:
+        method.handler(request, context)
+    assert len(node.reported) == (not refused)
 
 
 def test_every_registered_exception_is_mapped_to_its_class() -> None:

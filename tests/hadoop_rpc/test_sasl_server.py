@@ -172,6 +172,13 @@ def test_standby_leaves_the_impersonation_check_to_the_handlers() -> None:
     assert pair.door.asked == [(Caller("10.0.0.9", ("sn",), PRINCIPAL), PROTOCOL)]
 
 
+def test_client_that_sends_its_own_short_name_acts_as_itself() -> None:
+    """The handlers accept an impersonation only if both names are equal, as here."""
+    pair = _impersonating("sn", as_standby=True)
+    assert (pair.failure, pair.server.user, pair.server.real_user) == (None, "sn", "sn")
+    assert pair.server.state is ServerState.OPEN
+
+
 @pytest.mark.parametrize("user", ["sn", "hdfs"])
 def test_impersonation_is_refused(user: str) -> None:
     pair = _impersonating(user)

@@ -75,6 +75,21 @@ def test_an_administrator_can_read_and_act(realm: Kdc, daemon: ShownDaemon, monk
     assert daemon.service.state().cancelled is not None
 
 
+def test_access_lists_decide_with_tickets(realm: Kdc, daemon: ShownDaemon) -> None:
+    daemon.role.fail_directory()
+    address = daemon.url.rstrip("/")
+    # hdfs is listed, and the short name of the daemon is hdfs as well
+    for who, shown, acts in (("hdfs", "/data/2", 200), ("sn", "/data/2", 200), ("alice", "(path)", 403)):
+        status, page, _ = get(realm, who, address, "/")
+        assert status == 200
+        assert f"storage directory {shown} is not used" in page
+        assert get(realm, who, address, "/console/confirm?action=cancel")[0] == acts
+        assert get(realm, who, address, "/cancel?minutes=1", method="POST")[0] == acts
+    assert get(realm, "", address, "/")[0] == 401
+    # this page is in hadoop.http.authentication.kerberos.endpoint.whitelist
+    assert get(realm, "", address, "/status")[0] == 200
+
+
 @pytest.mark.deep
 def test_other_users_can_only_read_and_anonymous_users_nothing(
     realm: Kdc, daemon: ShownDaemon, monkeypatch: pytest.MonkeyPatch
