@@ -68,8 +68,14 @@ class Control:
         except Empty:
             return None
 
+    def wait_for_stop(self) -> None:
+        """Wait until the daemon should end, and ignore reloads."""
+        while not self.stopping():
+            self.wait(_POLL_SECONDS)
+
 
 _STDERR = 2
+_POLL_SECONDS = 60.0
 
 
 def exit_within(seconds: float) -> None:

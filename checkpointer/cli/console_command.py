@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FOLDER, echo, load_configuration
+from hadoop_common.cli.output import EXISTING_FOLDER, echo, listening_options, load_configuration
 from hadoop_common.cli.service_logging import logging_options, set_up_logging
 
 if TYPE_CHECKING:
     from console.cluster_page import PeerAnswer
-
-_PORT = 9871
-_POLL_SECONDS = 60.0
 
 
 @click.command("console")
@@ -28,14 +25,7 @@ _POLL_SECONDS = 60.0
     type=EXISTING_FOLDER,
     help="Directory with core-site.xml and hdfs-site.xml of a cluster; repeatable.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=_PORT,
-    show_default=True,
-    help="Port to listen on; 0 selects a free port.",
-)
+@listening_options(9871)
 @logging_options
 def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, log_config: Path | None) -> None:
     """Serve a read-only page about the NameNodes, JournalNodes, daemons and failover controllers of several clusters.
@@ -66,8 +56,7 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
     application = create_application(blueprint, guard=ChangeGuard(only_as=host))
     with Control(STOP_TIMEOUT.fallback) as control, HttpServer(application, host, port) as server:
         echo(f"the console is at {server.url}/")
-        while not control.stopping():
-            control.wait(_POLL_SECONDS)
+        control.wait_for_stop()
 
 
 def _cluster(conf_dir: Path) -> tuple[str, Callable[[], Sequence[PeerAnswer]]]:

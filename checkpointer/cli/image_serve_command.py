@@ -6,26 +6,16 @@ from pathlib import Path
 
 import click
 
-from hadoop_common.cli.output import EXISTING_FILE, echo
+from hadoop_common.cli.output import EXISTING_FILE, echo, listening_options
 from hadoop_common.cli.service_logging import logging_options, set_up_logging
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.image_file import open_image
 from image_tools.cli.memory_options import memory_options
 
-_PORT = 5978
-_POLL_SECONDS = 60.0
-
 
 @click.command("serve")
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=_PORT,
-    show_default=True,
-    help="Port to listen on; 0 selects a free port.",
-)
+@listening_options(5978)
 @memory_options("the index", configured=False)
 @logging_options
 def command(
@@ -53,5 +43,4 @@ def command(
         browser = ImageBrowser(image, MemoryLimit(memory, spill_dir).allocator())
         with HttpServer(create_application(webhdfs_blueprint(ImageSource(browser))), host, port) as server:
             echo(f"serving {path} at {server.url.replace('http:', 'webhdfs:', 1)}/")
-            while not control.stopping():
-                control.wait(_POLL_SECONDS)
+            control.wait_for_stop()

@@ -117,6 +117,19 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
     )
 
 
+def listening_options(port: int) -> Callable[[F], F]:
+    """Add --host and --port, the address of a command's server; `port` is the default port."""
+    host_option = click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+    port_option = click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=port,
+        show_default=True,
+        help="Port to listen on; 0 selects a free port.",
+    )
+    return lambda command: host_option(port_option(command))
+
+
 def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     """Load Hadoop's configuration with this process's environment, and use its TLS settings for all connections.
 
