@@ -20,11 +20,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from engine.live_inodes import LiveInodes
 from engine.read_refusals import refused_read
 from image_format.errors import RecordError
 from image_format.index import Ids
@@ -48,9 +48,6 @@ from image_tools.namespace_browser import (
     leaf_totals,
 )
 
-if TYPE_CHECKING:
-    from engine.live_browser import LiveBrowser
-
 _BATCH = 20_000
 """Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
@@ -70,7 +67,7 @@ class ContentWalk:
             walk.
     """
 
-    def __init__(self, browser: LiveBrowser, enter: Enter | None) -> None:
+    def __init__(self, browser: LiveInodes, enter: Enter | None) -> None:
         self._browser = browser
         self._enter = enter
         self._pause_at = time.monotonic() + BATCH_SECONDS

@@ -1,4 +1,4 @@
-"""Read access to a warm namespace: the base image with later changes, without a copy of either.
+"""Inodes, children and snapshots of a warm namespace: the base image with later changes, without a copy of either.
 
 Only inodes that edits touched have a row. All other inodes are read from the base image and receive no row, so a reader
 changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from engine.live_content import ContentWalk
 from engine.live_sums import LiveSums
 from engine.loaded_image import LoadedImage
 from engine.namespace import Namespace
@@ -21,9 +20,8 @@ from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DROPPED, SYMLINK
 from image_format.kernels.tables import UNKNOWN
 from image_format.proto import fsimage_pb2 as pb
-from image_format.varint import read_record
 from image_tools.dump.values import SerialNames
-from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, LocatedInode, NamespaceBrowser
+from image_tools.namespace_browser import ChildIds, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
 """Maximum number of a directory's changed names that a reader reads at a time; this takes about 0.1 s."""
@@ -33,8 +31,8 @@ _MAX_SCANNED = 5_000_000
 """Maximum number of inodes in a base image that a reader may scan for parent directories; this takes about 0.1 s."""
 
 
-class LiveBrowser(NamespaceBrowser):
-    """Read access to a warm namespace, for the thread that holds its gate.
+class LiveInodes(NamespaceBrowser):
+    """Inodes of a warm namespace, for the thread that holds its gate; without sums of subtrees.
 
     Args:
         opened: returns the loaded image with its namespace.
@@ -98,18 +96,6 @@ class LiveBrowser(NamespaceBrowser):
             return None if table.flags.item(row) & DROPPED else table.message(row)
         slot = self.index.slot(inode_id)
         return None if slot >= 0 and self.namespace.tree.dropped[slot] else super().inode(inode_id)
-
-    def opened_a_file(self, client: str) -> bool:
-        """Return whether a client has opened a file for write since the base image was written."""
-        return self.namespace.table.pool.find(client.encode("utf-8", "replace")) >= 0
-
-    def has_open_file_in_base(self, client: str) -> bool:
-        """Return whether a client has a file open for write that has not changed since the base image was written."""
-        name, index = client.encode("utf-8", "replace"), self.index
-        slots = index.slots_of(self.namespace.leases.unread_ids())
-        data, place = index.inode_buffer.data, index.place("INODE")
-        offsets = index.inode_offsets(slots[slots >= 0]).tolist()
-        return any(name in read_record(data, offset, place).body.tobytes() for offset in offsets)
 
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
         table, lookup = self.namespace.table, self.namespace.recorder.lookup
@@ -223,16 +209,3 @@ class LiveBrowser(NamespaceBrowser):
             # a deleted list contains a copy of a symlink that has since been deleted
             return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
         return found
-
-    # ---- sums ----------------------------------------------------------------------------------------------
-
-    def content(self, place: LocatedInode, enter: Enter | None = None) -> ContentTotals:
-        """Return the sums of the subtree at an inode, as `ContentWalk` counts them.
-
-        Raises:
-            NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: only a NameNode answers the request; see `ContentWalk.totals`.
-        """
-        if place.inode.directory.typeQuotas.quotas:
-            self.refuse("summing a directory with quotas by storage type")
-        return ContentWalk(self, enter).totals(place)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from checkpointer.merging.offline import plan_directory
-from engine import live_browser, live_content, past_diffs
+from engine import live_content, live_inodes, past_diffs
 from engine.errors import NamespaceBusyError
 from engine.merge import merge
 from engine.read_gate import ReadGate
@@ -351,11 +351,11 @@ def test_page_reads_only_its_own_children(warm: WarmNamespace, monkeypatch: pyte
         page = browser.page(place, b"d05", 3)
         assert [each.inode.name for each in page.entries] == [b"d06", b"d08", b"d09"]
         assert (page.remaining, len(read)) == (30, 3)
-        monkeypatch.setattr(live_browser, "_MAX_CHANGED", 39)
+        monkeypatch.setattr(live_inodes, "_MAX_CHANGED", 39)
         with pytest.raises(ReadRefusedError, match="more than 39 entries changed"):
             browser.page(place, b"", 3)
         assert browser.content(place).totals.directories == 40
-        monkeypatch.setattr(live_browser, "_MAX_CHANGED", 40)
+        monkeypatch.setattr(live_inodes, "_MAX_CHANGED", 40)
         assert browser.page(place, b"", 3).remaining == 36
 
 

@@ -343,7 +343,7 @@ def test_symlinks_are_reported_but_not_followed(dfs: Dfs) -> None:
 
 def test_no_read_is_redirected_to_another_namenode(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     stub, dfs = pair
-    monkeypatch.setattr("engine.live_browser._MAX_CHANGED", 1)
+    monkeypatch.setattr("engine.live_inodes._MAX_CHANGED", 1)
     monkeypatch.setattr("engine.past_diffs._MAX_ENTRIES", 1)
     for name in ("a", "b", "c"):
         dfs.touch(f"/d/{name}")
