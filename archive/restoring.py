@@ -118,9 +118,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
             return view
 
 
-def restore_moment(
-    archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions, observer: Observer | None = None
-) -> Restored:
+def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions) -> Restored:
     """Fetch the objects of a plan into `folder`, and build the storage directory `restored` there.
 
     Raises:
@@ -128,7 +126,7 @@ def restore_moment(
         HdfsError: see `restore`.
     """
     source = fetch_source(archive, plan, folder / "source")
-    return restore(source, folder / "restored", options, observer)
+    return restore(source, folder / "restored", options)
 
 
 def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:

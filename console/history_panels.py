@@ -23,9 +23,8 @@ _OVERVIEW_BARS: Final = 60
 class HistoryPanels:
     """Panels of a daemon's history; `entries` returns its entries, the oldest first."""
 
-    def __init__(self, entries: Callable[[], Sequence[HistoryEntry]], wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, entries: Callable[[], Sequence[HistoryEntry]]) -> None:
         self._entries = entries
-        self._wall = wall
 
     def overview(self) -> Sequence[Panel]:
         """Return the durations of the latest checkpoints, with a link to all charts; nothing before the first."""
@@ -55,7 +54,7 @@ class HistoryPanels:
 
     def _end(self, entries: Sequence[HistoryEntry]) -> float:
         """Return the end of the charts; the clock may have been set back since the last entry."""
-        return max(self._wall(), entries[-1].at)
+        return max(time.time(), entries[-1].at)
 
 
 def _durations(entries: Sequence[HistoryEntry], now: float) -> str:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from console.model import ConsoleAction, NodePage, Panel
 from console.process_panels import process_panels
 from node_state.report_folder import KeptReport
 
 T = TypeVar("T")
+_MAX_KEYS: Final = 16
 
 Panels = Callable[[], Sequence[Panel]]
 PageSource = Callable[[], "NodePage | Sequence[Panel]"]
@@ -48,24 +49,14 @@ class BriefCache(Generic[T]):
 
     During the computation, other callers of the key receive its last value if the value is younger than `stale`
     seconds. Otherwise they wait for the computation for at most `patience` seconds, and receive its error if it fails.
-
-    Args:
-        most: maximum number of cached keys.
     """
 
     def __init__(
-        self,
-        seconds: float,
-        *,
-        stale: float = 10.0,
-        patience: float = 5.0,
-        most: int = 16,
-        clock: Callable[[], float] = time.monotonic,
+        self, seconds: float, *, stale: float = 10.0, patience: float = 5.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._seconds = seconds
         self._stale = stale
         self._patience = patience
-        self._most = most
         self._clock = clock
         self._lock = threading.Lock()
         self._values: dict[object, tuple[float, T]] = {}
@@ -95,7 +86,7 @@ class BriefCache(Generic[T]):
             raise
         with self._lock:
             del self._making[key]
-            if len(self._values) >= self._most:
+            if len(self._values) >= _MAX_KEYS:
                 self._values.clear()
             self._values[key] = (self._clock(), value)
         future.set_result(value)

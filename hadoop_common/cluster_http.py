@@ -173,10 +173,10 @@ def _cause_of(fault: Exception) -> OSError:
     return HttpFaultError(f"{type(last).__name__} {last}".strip())
 
 
-def read_body(answer: BaseHTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
-    """Return the body of a response, at most its first `limit` bytes; raises OSError if the body is truncated."""
-    content = answer.read(limit)
-    if len(content) < limit and answer.length_remaining:
+def read_body(answer: BaseHTTPResponse) -> bytes:
+    """Return at most the first `MAX_ANSWER_BYTES` of a response's body; raises OSError if the body is truncated."""
+    content = answer.read(MAX_ANSWER_BYTES)
+    if len(content) < MAX_ANSWER_BYTES and answer.length_remaining:
         raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")
     return content
 

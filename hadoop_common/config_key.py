@@ -49,13 +49,6 @@ def parsed(unit: str, parse: Callable[[str], T]) -> ValueType[T]:
     return ValueType(unit, lambda settings, name, default: settings.parsed(name, default, parse))
 
 
-def _optional(unit: str, parse: Callable[[str], T]) -> ValueType[T | None]:
-    def read(settings: Configuration, name: str, default: str) -> T | None:
-        return settings.parsed(name, default, parse) if settings.get(name, default) else None
-
-    return ValueType(unit, read)
-
-
 def text(unit: str) -> ValueType[str]:
     """Return the type of any text; "" if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get(name, default))
@@ -96,7 +89,10 @@ MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
 """Like MILLISECONDS, but 0 or less means no limit and is read as infinity."""
 BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
-OPTIONAL_BYTES = _optional("bytes", parse_size)
+OPTIONAL_BYTES = ValueType(
+    "bytes",
+    lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,
+)
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
 """Sizes, which are read in bytes."""
 NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))

@@ -77,11 +77,9 @@ class Configuration:
         return found
 
     @classmethod
-    def from_mapping(
-        cls, values: Mapping[str, str], environment: Mapping[str, str], source: str = "(given)"
-    ) -> Configuration:
+    def from_mapping(cls, values: Mapping[str, str], environment: Mapping[str, str]) -> Configuration:
         """Return settings without files, as passed by a program that starts the daemon."""
-        return cls([Property(key, value, False, source) for key, value in values.items()], environment)
+        return cls([Property(key, value, False, "(given)") for key, value in values.items()], environment)
 
     def with_defaults(self, defaults: Mapping[str, str]) -> Configuration:
         """Return the same settings with other defaults."""

@@ -146,7 +146,7 @@ class PeerFaults:
         self._failed: dict[str, int] = {}
         self._answered: dict[str, int] = {}
 
-    def occurred(self, question: str, cause: str, *, hint: str = "", level: int = logging.WARNING) -> None:
+    def occurred(self, question: str, cause: str, *, hint: str = "") -> None:
         """Record that `question`, such as "state", was not answered because of `cause`."""
         with self._lock:
             fault = self._faults.get(question)
@@ -156,7 +156,7 @@ class PeerFaults:
             known = not fault.count and self._is_known(question, cause)
             self._causes[question], self._failed[question] = without_numbers(cause), next(self._events)
         if not known:
-            fault.occurred(f"{self._peer} does not report its {question}: {cause}", hint=hint, level=level)
+            fault.occurred(f"{self._peer} does not report its {question}: {cause}", hint=hint, level=logging.WARNING)
 
     def answered(self, question: str) -> None:
         with self._lock:

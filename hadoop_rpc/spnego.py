@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -121,14 +121,9 @@ class Spnego:
 
 @contextmanager
 def open_logged_in(
-    method: str,
-    url: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    timeout: float | tuple[float | None, float | None],
-    cancelled: Callable[[], bool] = lambda: False,
+    url: str, *, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool] = lambda: False
 ) -> Iterator[tuple[BaseHTTPResponse, Spnego]]:
-    """Send a request with our login, and yield the response of the verified server.
+    """Send a GET request with our login, and yield the response of the verified server.
 
     Raises:
         KerberosError: see `Spnego` and `Spnego.check`.
@@ -138,8 +133,8 @@ def open_logged_in(
     from hadoop_common.cluster_http import challenges_of, open_request
 
     spnego = Spnego(urlsplit(url).hostname or "")
-    named, sent = spnego.named(url), {**(headers or {}), **spnego.headers}
-    with open_request(method, named, headers=sent, timeout=timeout, cancelled=cancelled) as answer:
+    named = spnego.named(url)
+    with open_request("GET", named, headers=spnego.headers, timeout=timeout, cancelled=cancelled) as answer:
         spnego.check(answer.status, challenges_of(answer))
         yield answer, spnego
 

@@ -162,8 +162,8 @@ class ImageIndex:
             return BufferOrigin(self.file, name)
         return self._image.place(name)
 
-    def _damaged(self, section: str, offset: int, what: str) -> RecordError:
-        return self.place(section).error(RecordError, what, offset)
+    def _damaged(self, offset: int, what: str) -> RecordError:
+        return self.place("INODE_DIR").error(RecordError, what, offset)
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
@@ -249,16 +249,16 @@ class ImageIndex:
         assert buffer is not None
         plain, references = count_children(buffer, offset)
         if plain < 0:
-            raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
+            raise self._damaged(offset, f"damaged entry of directory {directory_id}")
         children, refs = np.empty(plain, np.int64), np.empty(references, np.int64)
         unknown, damaged = collect_children(buffer, offset, children, refs)
         if damaged:
-            raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
+            raise self._damaged(offset, f"damaged entry of directory {directory_id}")
         if unknown:
             self._unknown_entries.add(directory_id)
         misplaced = self._first_misplaced(children)
         if misplaced == DAMAGED:
-            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is not an inode")
+            raise self._damaged(offset, f"directory {directory_id} has a child that is not an inode")
         if misplaced != MISSING:
             children = self._sorted_children(directory_id, children, offset)
         return children, refs
@@ -279,14 +279,12 @@ class ImageIndex:
     def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
         # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
         if (self.slots_of(children) < 0).any():
-            raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is not an inode")
+            raise self._damaged(offset, f"directory {directory_id} has a child that is not an inode")
         names = [(name_key(self.name(int(child))), int(child)) for child in children]
         names.sort()
         for (left, _), (right, child) in itertools.pairwise(names):
             if left == right:
-                raise self._damaged(
-                    "INODE_DIR", offset, f"directory {directory_id} has two children with the name of inode {child}"
-                )
+                raise self._damaged(offset, f"directory {directory_id} has two children with the name of inode {child}")
         return np.array([child for _, child in names], np.int64)
 
     def name(self, inode_id: int) -> bytes:
@@ -330,7 +328,7 @@ class ImageIndex:
             children, self._ids, self._slots, self._offsets, self.inode_buffer, packed, starts, sizes, positions, found
         )
         if not complete:
-            raise self._damaged("INODE_DIR", 0, f"directory {directory_id} has a child that is not an inode")
+            raise self._damaged(0, f"directory {directory_id} has a child that is not an inode")
         return positions, found
 
     def merge_directories(self, changes: DirectoryChanges, places: Ids) -> tuple[Bytes, Ids]:
@@ -379,7 +377,7 @@ class ImageIndex:
                 break
             directory_id = int(changes.directory_ids[turns[reached]])
             if given.size and reached == done:
-                raise self._damaged("INODE_DIR", int(starts[turns[reached]]), f"directory {directory_id} has no order")
+                raise self._damaged(int(starts[turns[reached]]), f"directory {directory_id} has no order")
             # raises, unless only the order is unusual
             given, done = self.children(directory_id), reached
         return out[: spans.max(initial=0)], spans

@@ -66,7 +66,7 @@ class HttpFetch:
             raise JavaIOError(f"{url} cannot be fetched: {network_reason(fault)}") from fault
 
     def _pieces(self, url: str) -> Iterator[bytes]:
-        with open_logged_in("GET", url, timeout=self._timeout) as (answer, spnego):
+        with open_logged_in(url, timeout=self._timeout) as (answer, spnego):
             yield from self._body(answer, url, spnego.hint)
 
     def _body(self, answer: BaseHTTPResponse, url: str, hint: str) -> Iterator[bytes]:

@@ -63,7 +63,7 @@ def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
     answer = send_request("GET", url, timeout=timeout)
     if answer.status != HTTPStatus.UNAUTHORIZED:
         return answer.status, answer.content, ""
-    with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
+    with open_logged_in(url, timeout=timeout) as (found, spnego):
         return found.status, read_body(found), spnego.hint
 
 

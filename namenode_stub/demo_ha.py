@@ -237,9 +237,9 @@ class HaDemo(DemoStage):
 
     # ---- failures ------------------------------------------------------------------------------------------------
 
-    def reach(self, more: int) -> None:
-        """Wait until `more` further directories have been acknowledged."""
-        wanted = len(self.clients.acknowledged) + more
+    def reach_more(self) -> None:
+        """Wait until `_ENOUGH` further directories have been acknowledged."""
+        wanted = len(self.clients.acknowledged) + _ENOUGH
         self.wait_tending(counted(wanted, "acknowledged directory"), lambda: len(self.clients.acknowledged) >= wanted)
 
     def fail_over(self, what: str, failure: Callable[[str], None]) -> None:
@@ -248,14 +248,14 @@ class HaDemo(DemoStage):
         Raises:
             DemoError: the other NameNode does not take over, or an acknowledged directory is lost.
         """
-        self.reach(_ENOUGH)
+        self.reach_more()
         before = self.settled()
         (other,) = set(self.site.nodes) - {before}
         since = len(self.clients.acknowledged)
         self.down = before
         failure(before)
         self.wait_tending(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
-        self.reach(_ENOUGH)
+        self.reach_more()
         # directories that are acknowledged from now on may not be in the tree yet
         promised = {path for _, path in self.clients.acknowledged.copy()}
         missing = promised - self.present()

@@ -14,6 +14,7 @@ from flask import Blueprint, Response, request
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.ha_protocol import RequestSource
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
+from namenode_stub.fail_stop import StandbyRefusalError
 
 _NAMESPACE = "/namespace"
 
@@ -80,8 +81,8 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     return blueprint
 
 
-def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
-    """Return a blueprint that answers 503 to every request, with the message and hint of `refusal`.
+def refusing_blueprint() -> Blueprint:
+    """Return a blueprint that answers 503 to every request, with the message and hint of StandbyRefusalError.
 
     It replaces the blueprint of the namespace while the NameNode is not active.
     """
@@ -89,7 +90,7 @@ def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
 
     @blueprint.route("/<path:operation>", methods=["GET", "POST"])
     def refused(operation: str) -> Response:
-        error = refusal()
+        error = StandbyRefusalError()
         return _answer(HTTPStatus.SERVICE_UNAVAILABLE, error=error.message, hint=error.hint)
 
     return blueprint

@@ -17,7 +17,6 @@ from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import namenode_queries
 from hadoop_rpc.service import Service
-from namenode_stub.fail_stop import StandbyRefusalError
 from namenode_stub.http_api import refusing_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.node_parts import NodeParts
@@ -126,7 +125,7 @@ class StandbyState:
         access = self._parts.access
         return [
             restrict(transfer, access, Resource.IMAGES),
-            restrict(refusing_blueprint(StandbyRefusalError), access, Resource.CONTROL),
+            restrict(refusing_blueprint(), access, Resource.CONTROL),
             *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
             console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._parts.config.control_hosts)),
         ]

@@ -50,7 +50,7 @@ def real_java_home(environment: Mapping[str, str]) -> Path:
     if chosen and Path(chosen).name.startswith(_FOLDER):
         return Path(_REAL.findall((Path(chosen) / "bin" / "java").read_text())[0])
     if chosen:
-        _check(Path(chosen) / "bin" / "java", "JAVA_HOME")
+        _check(Path(chosen) / "bin" / "java")
         return Path(chosen)
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path is not None:
@@ -71,12 +71,12 @@ def java_version(program: Path) -> int | None:
     return int(found[1]) if done.returncode == 0 and found else None
 
 
-def _check(program: Path, origin: str) -> None:
+def _check(program: Path) -> None:
     version = java_version(program)
     if version is None:
-        raise PipelineSetupError(f"{origin} is {program.parent.parent}, whose bin/java does not run", hint=_HINT)
+        raise PipelineSetupError(f"JAVA_HOME is {program.parent.parent}, whose bin/java does not run", hint=_HINT)
     if version < MIN_JAVA:
-        raise PipelineSetupError(f"{origin} is Java {version}, Spark needs {MIN_JAVA} or newer", hint=_HINT)
+        raise PipelineSetupError(f"JAVA_HOME is Java {version}, Spark needs {MIN_JAVA} or newer", hint=_HINT)
 
 
 def _bundled() -> Path:

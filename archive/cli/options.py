@@ -68,9 +68,9 @@ scratch_option = click.option(
 
 
 @contextmanager
-def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> Iterator[Archive]:
+def opened(location: str, key_file: Path | None) -> Iterator[Archive]:
     """Open an archive that exists."""
-    with open_archive(location, key_file, immutable=immutable) as archive:
+    with open_archive(location, key_file) as archive:
         archive.require()
         yield archive
 

@@ -38,7 +38,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})
     what = f"image at txid {wanted}"
     try:
-        with login_faults(what, url), open_logged_in("GET", url, timeout=timeout) as (answer, spnego):
+        with login_faults(what, url), open_logged_in(url, timeout=timeout) as (answer, spnego):
             if answer.status != HTTPStatus.OK:
                 body = answer.read(MAX_SENTENCE_BYTES)
                 raise refusal(what, url, answer.status, answer.reason or "", body, spnego.hint)

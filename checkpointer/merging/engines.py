@@ -105,7 +105,7 @@ def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     wanted = settings.choice is EngineChoice.SPARK
     if not wanted and not settings.spark.master:
         return LocalEngine()
-    engine = _find(EngineChoice.SPARK.value, settings.spark)
+    engine = _find_spark(settings.spark)
     reason = "it is not installed" if engine is None else engine.refusal(task)
     if engine is not None and not reason:
         return engine
@@ -116,8 +116,8 @@ def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     return LocalEngine()
 
 
-def _find(name: str, settings: SparkSettings) -> MergeEngine | None:
-    for offered in entry_points(group=_GROUP, name=name):
+def _find_spark(settings: SparkSettings) -> MergeEngine | None:
+    for offered in entry_points(group=_GROUP, name=EngineChoice.SPARK.value):
         engine: MergeEngine = offered.load()(settings)
         return engine
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,31 +37,30 @@ class StorageRecord:
     in_use: frozenset[Path]
 
 
-def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> StorageRecord | None:
+def newest_record(roots: Iterable[Path]) -> StorageRecord | None:
     """Return the newest record in `roots`, or else the service's record; None if no record can be read."""
     records = [record for root in roots if (record := _read(root / RECORD)) is not None]
     if not records:
-        return _read(path) if (path := _service_file(environment)) is not None else None
+        return _read(path) if (path := _service_file()) is not None else None
     return max(records, key=lambda record: record.at)
 
 
-def write_record(held: Collection[Path], in_use: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
+def write_record(held: Collection[Path], in_use: Collection[Path]) -> None:
     """Write the record to the directories `in_use`; the next use of a directory reports a failed write."""
-    last = newest_record({*held, *in_use}, environment)
+    last = newest_record({*held, *in_use})
     # the time must be later than the last record's, even if the clock was set back
     at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))
-    if (path := _service_file(environment)) is not None:
+    if (path := _service_file()) is not None:
         # the file is shared with other daemons of this service, which have other directories
         before = _read(path)
         _write(path, StorageRecord(at, frozenset({*held, *(before.held if before else ())}), frozenset()))
 
 
-def forget_held(roots: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
+def forget_held(roots: Collection[Path]) -> None:
     """Remove directories from the service's record after their format was undone."""
-    path = _service_file(environment)
-    if path is not None and (before := _read(path)) is not None:
+    if (path := _service_file()) is not None and (before := _read(path)) is not None:
         _write(path, replace(before, held=before.held.difference(roots)))
 
 
@@ -74,8 +73,8 @@ def remove_record(root: Path) -> None:
     (root / RECORD).unlink(missing_ok=True)
 
 
-def _service_file(environment: Mapping[str, str]) -> Path | None:
-    folder = environment.get(_STATE_DIRECTORY, "").partition(":")[0]
+def _service_file() -> Path | None:
+    folder = os.environ.get(_STATE_DIRECTORY, "").partition(":")[0]
     return Path(folder) / RECORD if folder else None
 
 

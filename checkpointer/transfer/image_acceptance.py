@@ -134,7 +134,7 @@ def _bean(
             # principal
             with (
                 login_faults(_REQUEST, url),
-                open_logged_in("GET", url, timeout=timeout, cancelled=cancel) as (answer, spnego),
+                open_logged_in(url, timeout=timeout, cancelled=cancel) as (answer, spnego),
             ):
                 status, content = answer.status, read_body(answer)
             if spnego.hint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,9 +44,9 @@ class ComparedImage:
         RecordError: the tree or the string table is damaged.
     """
 
-    def __init__(self, image: ImageFile, progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, image: ImageFile) -> None:
         self.image = image
-        self.records = ImageRecords(image, progress)
+        self.records = ImageRecords(image)
         self.names = SerialNames(image.string_table())
         self.tree = ImageTree(self.records)
 

@@ -69,9 +69,7 @@ class ElementFields:
         """Return numbers in the form of an unsigned field of `bits` bits."""
         return [self._number(tag, text, bits) for text in self.texts(tag)]
 
-    def number(self, tag: str, bits: int = 64, default: int | None = None) -> int:
-        if default is not None and not self.has(tag):
-            return default
+    def number(self, tag: str, bits: int = 64) -> int:
         return self._number(tag, self.text(tag), bits)
 
     def signed(self, tag: str) -> int:

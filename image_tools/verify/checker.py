@@ -91,9 +91,7 @@ class Verification:
         }
 
 
-def verify_image(
-    path: Path, *, limit: int | None = None, spool_dir: Path | None = None, progress: Progress | None = None
-) -> Verification:
+def verify_image(path: Path, *, limit: int | None = None, progress: Progress | None = None) -> Verification:
     """Check an image completely; report damage as findings, never as an exception.
 
     Args:
@@ -106,7 +104,7 @@ def verify_image(
         ImageStorageError: the file cannot be read, or there is not enough disk space for decompression.
         ShrunkFileError: the file became shorter during the check.
     """
-    audit = audit_image(path, Findings(limit), None, spool_dir=spool_dir, progress=progress)
+    audit = audit_image(path, Findings(limit), None, progress=progress)
     inodes = 0 if audit.inodes is None else audit.inodes.count
     directories = 0 if audit.tree is None else int(audit.tree.directories.offsets.size)
     return Verification(path, audit.findings.valid, audit.txid, inodes, directories, audit.findings)

@@ -86,13 +86,7 @@ class _Pass:
 
 
 def repair_image(
-    path: Path,
-    output: Path,
-    report: Path,
-    *,
-    drop: bool = False,
-    spool_dir: Path | None = None,
-    progress: Progress | None = None,
+    path: Path, output: Path, report: Path, *, drop: bool = False, progress: Progress | None = None
 ) -> Repair:
     """Write a repaired copy of an image, its digest file and a report; replace existing files.
 
@@ -116,7 +110,7 @@ def repair_image(
         source, written = path, None
         for number in range(_MAX_PASSES):
             target = scratch[number % 2]
-            step = _run_pass(source, target, first=number == 0, drop=drop, spool_dir=spool_dir, progress=progress)
+            step = _run_pass(source, target, first=number == 0, drop=drop, progress=progress)
             if number == 0:
                 _check_name(output, step.audit.txid)
             changes += step.changes
@@ -140,25 +134,21 @@ def repair_image(
     raise UnrepairableError(text, file=str(path), hint=_HINT)
 
 
-def _run_pass(
-    source: Path, target: Path, *, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
-) -> _Pass:
+def _run_pass(source: Path, target: Path, *, first: bool, drop: bool, progress: Progress | None) -> _Pass:
     """Check `source`; if repairs are possible, write the result to `target`.
 
     Raises:
         UnrepairableError: damage cannot be repaired.
     """
     try:
-        return _check_and_write(source, target, first, drop, spool_dir, progress)
+        return _check_and_write(source, target, first, drop, progress)
     except RecordError as error:
         raise UnrepairableError(f"cannot be repaired: {error.message}", file=str(source), hint=_HINT) from error
 
 
-def _check_and_write(
-    source: Path, target: Path, first: bool, drop: bool, spool_dir: Path | None, progress: Progress | None
-) -> _Pass:
+def _check_and_write(source: Path, target: Path, first: bool, drop: bool, progress: Progress | None) -> _Pass:
     findings, fixes = Findings(), Fixes()
-    audit = audit_image(source, findings, fixes, outer=first, spool_dir=spool_dir, progress=progress)
+    audit = audit_image(source, findings, fixes, outer=first, progress=progress)
     obstacle = findings.unrepairable
     if findings.counts["frame-layout-unknown"]:
         text = "the layout version is newer than every known version, so its rules are unknown"

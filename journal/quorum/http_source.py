@@ -37,7 +37,7 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
 
     def fetch(url: str) -> Buffer:
         try:
-            with open_logged_in("GET", url, timeout=timeout) as (answer, spnego), _spool() as spool:
+            with open_logged_in(url, timeout=timeout) as (answer, spnego), _spool() as spool:
                 _receive(url, answer, spnego.hint, spool)
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
         except FileFaultError as fault:

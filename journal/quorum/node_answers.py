@@ -143,7 +143,7 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     """Ask the HTTP server, which compares the namespaces before it searches for the segment (GetJournalEditServlet)."""
     try:
-        with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
+        with open_logged_in(url, timeout=timeout) as (found, spnego):
             # Hadoop 3's Jetty writes the message into the body; Hadoop 2's Jetty writes it into the status line.
             body = found.read(_SAID_BYTES)
             status, reason_text = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"

@@ -29,7 +29,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
     tree, empty = image.tree, empty_directories(image)
     above = tree.above[empty]
     found = {
-        "empty_files": _of_children(image, "empty_files"),
+        "empty_files": _empty_files(image),
         "empty_directories": add_up(np.ones(above.size, np.int64), above, tree.count),
     }
     found["empty"] = found["empty_files"] + found["empty_directories"]
@@ -91,6 +91,7 @@ def writable_by_everybody(image: ImageCounts) -> pa.Table:
     return rows.filter(pa.array(mode & EVERYBODY_WRITES > 0))
 
 
-def _of_children(image: ImageCounts, name: str) -> Numbers:
+def _empty_files(image: ImageCounts) -> Numbers:
+    """Return the number of empty files in each directory."""
     rows = image.tree.rows_of(numbers(image.direct["parent"]))
-    return add_up(numbers(image.direct[name]), rows, image.tree.count)
+    return add_up(numbers(image.direct["empty_files"]), rows, image.tree.count)

@@ -91,12 +91,11 @@ def highest(values: Numbers, groups: Numbers, count: int) -> Numbers:
     return found
 
 
-def grouped(rows: pa.Table, keys: Sequence[str], sums: Iterable[str], largest: Iterable[str] = ()) -> pa.Table:
-    """Return a row for each combination of `keys`, with the sums and the largest values of other columns."""
+def grouped(rows: pa.Table, keys: Sequence[str], sums: Iterable[str]) -> pa.Table:
+    """Return a row for each combination of `keys`, with the sums of other columns."""
     groups, firsts = groups_of([rows[key] for key in keys])
     columns: dict[str, Any] = {key: rows[key].take(pa.array(firsts)) for key in keys}
     columns |= {name: add_up(numbers(rows[name]), groups, firsts.size) for name in sums}
-    columns |= {name: highest(numbers(rows[name]), groups, firsts.size) for name in largest}
     return pa.table(columns)
 
 

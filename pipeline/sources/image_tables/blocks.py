@@ -36,9 +36,8 @@ def block_batches(
     columns: Sequence[str],
     policies: dict[int, ErasurePolicy],
     place: BufferOrigin,
-    size: int = _BATCH,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most `size` rows with the blocks of the inodes in `slots`.
+    """Yield batches with the blocks of the inodes in `slots`.
 
     Args:
         buf: the section INODE; offsets: offset of each slot's record. policies: erasure coding policies by id. place:
@@ -49,7 +48,7 @@ def block_batches(
     """
     slot, given = slots.start, 0
     while slot < slots.stop:
-        out = np.empty((kernel.COLUMNS, size), np.int64)
+        out = np.empty((kernel.COLUMNS, _BATCH), np.int64)
         count, slot, given, damaged = kernel.collect_blocks(buf, offsets, slot, slots.stop, given, out)
         if damaged:
             raise place.error(RecordError, "damaged inode record", offsets.item(slot))
