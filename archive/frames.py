@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -106,21 +105,10 @@ class FrameReader:
         self._stream = stream
         self._name = name
         self.footer = self._read_footer()
-        self._starts = [each.start for each in self.footer.frames]
 
     def chunks(self) -> Iterator[bytes]:
         for frame in self.footer.frames:
             yield self._content(frame)
-
-    def read(self, start: int, size: int) -> bytes:
-        """Return `size` bytes of the content starting at `start`, or fewer at the end of the content."""
-        parts, end = [], min(start + size, self.footer.size)
-        for frame in self.footer.frames[max(0, bisect_right(self._starts, start) - 1) :]:
-            if frame.start >= end:
-                break
-            content = self._content(frame)
-            parts.append(content[max(0, start - frame.start) : end - frame.start])
-        return b"".join(parts)
 
     def _content(self, frame: Frame) -> bytes:
         self._stream.seek(frame.offset)

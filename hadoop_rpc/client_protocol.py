@@ -23,7 +23,6 @@ class RollingUpgradeInfo:
 
     start_time: int
     finalized: bool
-    has_rollback_image: bool
 
 
 class ClientProtocolClient(ProtocolClient):
@@ -42,4 +41,4 @@ class ClientProtocolClient(ProtocolClient):
             return None
         info = answer.rollingUpgradeInfo
         finalized = info.status.finalized or info.finalizeTime != 0
-        return RollingUpgradeInfo(info.startTime, finalized, info.createdRollbackImages)
+        return RollingUpgradeInfo(info.startTime, finalized)

@@ -333,10 +333,6 @@ class InodeTable:
         entry["num_bytes"] = num_bytes
         entry["genstamp"] = genstamp
 
-    def set_blocks(self, row: int, blocks: Sequence[tuple[int, int, int]]) -> None:
-        self.block_count[row] = 0
-        self.extend_blocks(row, blocks)
-
     def extend_blocks(self, row: int, blocks: Sequence[tuple[int, int, int]]) -> None:
         """Append (id, bytes, genstamp) triples; a list without spare capacity moves to the end of the arena."""
         self.note_change(row)

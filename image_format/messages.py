@@ -79,10 +79,6 @@ class MessageReader:
             self._pos = offset
             yield self.read(kind)
 
-    def skip(self) -> None:
-        """Skip the next message without decoding it."""
-        self._next()
-
     def finish(self) -> None:
         """Raise RecordError if bytes follow the last message."""
         if not self.done:

@@ -53,11 +53,6 @@ class ImageWriter:
         """Offset of the next byte of the file."""
         return self._out.position
 
-    @property
-    def sections(self) -> tuple[Section, ...]:
-        """Entries so far, in the order of the FileSummary."""
-        return tuple(self._sections)
-
     @contextmanager
     def section(self, name: str, cutter: SectionCutter | None = None) -> Iterator[SectionWriter]:
         """Write a section from the bytes written to the yielded object, compressed if the image is compressed.

@@ -60,11 +60,6 @@ class RawSegmentWriter:
         """File in the first directory that has not failed."""
         return self._streams[0].path
 
-    @property
-    def directories(self) -> list[Path]:
-        """The directories that have not failed."""
-        return [stream.directory for stream in self._streams]
-
     def append(self, records: bytes, last_txid: int) -> None:
         """Make `records` durable, which are the operations up to `last_txid`.
 

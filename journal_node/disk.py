@@ -61,8 +61,6 @@ class JournalDisk(Protocol):
     def names(self, directory: str) -> list[str]:
         """Return the names in `directory`; an empty list if the directory does not exist."""
 
-    def size(self, name: str) -> int: ...
-
     def read(self, name: str) -> bytes: ...
 
     def open(self, name: str) -> BinaryIO:

@@ -86,9 +86,6 @@ class FileDisk:
         except FileNotFoundError:
             return []
 
-    def size(self, name: str) -> int:
-        return self.path(name).stat().st_size
-
     def read(self, name: str) -> bytes:
         with self._faults(name, "read"):
             return read_regular(self.path(name), _MAX_BYTES, follow=False)

@@ -70,12 +70,6 @@ class BackupStreams:
         self._lock = threading.Lock()
         self._streams: dict[str, _Stream] = {}
 
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """RPC addresses of the BackupNodes."""
-        with self._lock:
-            return tuple(self._streams)
-
     def register(self, node: NamenodeRegistration) -> None:
         """Add a BackupNode; a node that is already registered continues unchanged.
 

@@ -31,7 +31,6 @@ from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
 from namenode_stub.image_store import StubImages
 from namenode_stub.names.retry_cache import RetryCache
 from namenode_stub.node_parts import Addresses, NodeParts
-from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.ha_calls import HaCalls, check_source
 from namenode_stub.rpc.service_switch import ServiceSwitch
 from namenode_stub.rpc.services import PROTOCOLS
@@ -128,10 +127,6 @@ class NameNodeStub:
     @property
     def images(self) -> StubImages:
         return self._state.images
-
-    @property
-    def rebaser(self) -> Rebaser:
-        return self.active.rebaser
 
     @property
     def administration(self) -> Administration:

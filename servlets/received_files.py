@@ -80,19 +80,6 @@ class FileReceiver:
             self._flush()
             self._slice = self._pool.take()
 
-    def write(self, chunk: bytes) -> None:
-        """Append `chunk` in every directory.
-
-        Raises:
-            ImageStorageError: no directory accepts it.
-        """
-        rest = memoryview(chunk)
-        while rest:
-            room = self.room(len(rest))
-            room[:] = rest[: len(room)]
-            self.took(len(room))
-            rest = rest[len(room) :]
-
     def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
         """Check length and digest, then rename the file to its final name; `md5` None skips the digest check.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hadoop_common.names import SegmentName
 from hadoop_common.storage_info import StorageInfo
-from site_config.checkpoint_config import Role
 
 if TYPE_CHECKING:
     from checkpointer.leadership.lock_backend import LockHolder
@@ -190,7 +189,6 @@ class Facts:
         lock: None if no lock is configured.
     """
 
-    role: Role
     now: float
     period: float
     transactions: int

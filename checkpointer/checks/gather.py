@@ -80,7 +80,6 @@ def gather(
         questions["lock"] = partial(lock_holder, config.leader)
     answers = ask_all(questions, limit)
     facts = Facts(
-        role=config.role,
         now=clock(),
         period=config.period,
         transactions=config.transactions,

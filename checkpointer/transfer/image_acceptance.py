@@ -31,7 +31,7 @@ _REQUEST = "the request"
 _SHARE_OF_PERIOD = 0.75
 
 _TOO_RECENT = re.compile(
-    r"since previous checkpoint is (-?\d+) expecting at least (\d+)\D+ is (-?\d+) expecting at least (\d+)"
+    r"since previous checkpoint is (-?\d+) expecting at least (\d+)\D+ is -?\d+ expecting at least \d+"
 )
 _HAS_IMAGE = re.compile(
     r"already uploaded an? checkpoint for txid (\d+)|fsimage_(?:rollback_)?0*(\d+) is stored here already"
@@ -153,18 +153,16 @@ def _bean(
 
 @dataclass(frozen=True, slots=True)
 class TooRecent:
-    """The age of a NameNode's last image in seconds and in transactions; either minimum is sufficient for a new
-    image.
+    """The age of a NameNode's last image in seconds, and the minimum age for a new image with any number of
+    transactions.
     """
 
     age: int
     min_age: int
-    transactions: int
-    min_transactions: int
 
     @property
     def seconds_left(self) -> int:
-        """Seconds until the NameNode accepts an image with any number of transactions."""
+        """Seconds until the NameNode accepts an image."""
         return max(0, self.min_age - self.age)
 
 

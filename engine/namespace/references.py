@@ -81,7 +81,6 @@ class Numbering:
     data: bytes
     moved: dict[int, int]
     assigned: dict[WithName | Hub, int]
-    count: int
 
     def of(self, reference: WithName | Hub) -> int:
         """Return the number of a name in snapshots, or of the present place of a hub's inode."""
@@ -262,7 +261,7 @@ class InodeReferences:
             InconsistentNamespaceError: a reference is in two places.
         """
         if not self.changed:
-            return Numbering(b"", {}, {}, self._base.reference_count)
+            return Numbering(b"", {}, {})
         count = self._base.reference_count
         new: list[WithName | Hub] = []
         kept: set[int] = set()
@@ -304,7 +303,7 @@ class InodeReferences:
         for old, number in moved.items():
             placed[number] = bytes(self._base.reference_bytes(old, old + 1))
         data = self._joined(placed, end) + b"".join(appended)
-        return Numbering(data, moved, assigned, end + len(appended))
+        return Numbering(data, moved, assigned)
 
     def _joined(self, placed: dict[int, bytes], end: int) -> bytes:
         pieces: list[memoryview | bytes] = []

@@ -34,7 +34,6 @@ _MAX_REASON = 200
 class KeyPair:
     """A private key and its chain, its own certificate first."""
 
-    alias: str
     key: PrivateKeyTypes = field(repr=False)
     chain: tuple[Certificate, ...]
 
@@ -190,4 +189,4 @@ def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate])
         if above is None:
             break
         chain.append(above)
-    return KeyPair(alias, key, tuple(chain))
+    return KeyPair(key, tuple(chain))

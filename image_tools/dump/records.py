@@ -115,9 +115,6 @@ class ImageRecords:
     def references(self) -> Iterator[pb.INodeReference]:
         return _Cursor(self.image, "INODE_REFERENCE").rest(pb.INodeReference)
 
-    def directories(self) -> Iterator[pb.DirEntry]:
-        return _Cursor(self.image, "INODE_DIR").rest(pb.DirEntry)
-
     def files_under_construction(self) -> Iterator[pb.FileUnderConstructionEntry]:
         return _Cursor(self.image, "FILES_UNDERCONSTRUCTION").rest(pb.FileUnderConstructionEntry)
 

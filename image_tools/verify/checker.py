@@ -13,7 +13,6 @@ import numpy as np
 from image_format.reader import map_image
 from image_tools.loadable import load_faults
 from image_tools.verify.catalogue import Severity
-from image_tools.verify.diff_lists import DiffLists
 from image_tools.verify.diffs import DiffCheck
 from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings
@@ -41,7 +40,6 @@ class CheckedTree:
     inodes: InodeArrays
     references: ReferenceCheck
     directories: DirectoryCheck
-    lists: DiffLists
     reach: Reachability
 
 
@@ -204,4 +202,4 @@ def _audit_tree(
         findings, "inode-unreachable", reach.unreachable(), lambda _: "the inode is not reachable from the root"
     )
     LeaseCheck(frame, findings, inodes, directories, references).check(fixes)
-    audit.tree = CheckedTree(inodes, references, directories, lists, reach)
+    audit.tree = CheckedTree(inodes, references, directories, reach)

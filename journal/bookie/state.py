@@ -101,10 +101,6 @@ class BookieState:
     def __init__(self) -> None:
         self._ledgers: dict[int, _Ledger] = {}
 
-    @property
-    def entries(self) -> int:
-        return sum(len(ledger.entries) for ledger in self._ledgers.values())
-
     def apply(self, record: BookieRecord, place: RecordPlace | None = None) -> None:
         """Apply a record of the journal; `place` is the position of an entry's body."""
         ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())

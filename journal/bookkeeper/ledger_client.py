@@ -204,12 +204,6 @@ class LedgerHandle:
     def ledger_id(self) -> int:
         return self._writer.ledger_id
 
-    @property
-    def lac(self) -> int:
-        """Newest acknowledged entry."""
-        with self._changed:
-            return self._writer.lac
-
     def append(self, payloads: Sequence[bytes]) -> None:
         """Add entries, and wait until they are acknowledged.
 

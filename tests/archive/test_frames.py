@@ -29,9 +29,9 @@ def packed(contents: list[bytes], path_filter: bytes = b"") -> bytes:
     return out.getvalue()
 
 
-@given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.binary(max_size=64), st.data())
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.binary(max_size=64))
 @examples(200)
-def test_object_round_trip_whole_and_in_parts(contents: list[bytes], path_filter: bytes, data: st.DataObject) -> None:
+def test_object_round_trip(contents: list[bytes], path_filter: bytes) -> None:
     whole = b"".join(contents)
     stored = packed(contents, path_filter)
     reader = FrameReader(io.BytesIO(stored), "object")
@@ -39,9 +39,6 @@ def test_object_round_trip_whole_and_in_parts(contents: list[bytes], path_filter
     assert reader.footer.description == {"first": 1}
     assert reader.footer.path_filter == path_filter
     assert reader.footer.size == len(whole)
-    start = data.draw(st.integers(0, len(whole)))
-    size = data.draw(st.integers(0, len(whole)))
-    assert reader.read(start, size) == whole[start : start + size]
     plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(stored), read_across_frames=True).read()
     assert plain == whole
 

@@ -24,7 +24,6 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.node_answers import NodeAnswer
 from node_state.state import NodeState
-from site_config.checkpoint_config import Role
 
 NOW = 1_000_000.0
 INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
@@ -69,7 +68,6 @@ def image(**changes: Any) -> Observation[ImageFacts]:
 
 def facts(**changes: Any) -> Facts:
     found = Facts(
-        role=Role.SECONDARY,
         now=NOW,
         period=3600.0,
         transactions=50,

@@ -77,9 +77,9 @@ def test_reason_is_read_from_the_status_line_or_the_body(reason: str, body: byte
 
 
 def test_numbers_in_a_refusal_are_parsed() -> None:
-    assert too_recent(RECENT) == TooRecent(395, 2700, 2, 1000000)
-    assert TooRecent(395, 2700, 2, 1).seconds_left == 2305
-    assert TooRecent(3000, 2700, 2, 1).seconds_left == 0
+    assert too_recent(RECENT) == TooRecent(395, 2700)
+    assert TooRecent(395, 2700).seconds_left == 2305
+    assert TooRecent(3000, 2700).seconds_left == 0
     assert too_recent(HAS) is too_recent(BUSY) is None
 
 

@@ -85,7 +85,7 @@ class Renumbered:
         random.Random(9).shuffle(inodes)
         bodies["INODE"] = delimited([records.inode_header(), *inodes])
         bodies["INODE_REFERENCE"] = delimited([self.references[number] for number in self.order])
-        entries = list(records.directories())
+        entries = [pb.DirEntry.FromString(bytes(each.body)) for each in records.image.records("INODE_DIR")]
         for entry in entries:
             entry.refChildren[:] = [self.order.index(number) for number in entry.refChildren]
         bodies["INODE_DIR"] = delimited(reversed(entries))

@@ -124,7 +124,7 @@ def test_existing_segment_is_not_overwritten(folders: list[Path]) -> None:
     first.append(record(7), 7)
     first.abandon()
     second = writer(folders, failures)
-    assert (second.directories, failures) == (folders[1:], folders[:1])
+    assert (second.path.parent, failures) == (folders[1], folders[:1])
     with pytest.raises(JournalStorageError):
         writer(folders, failures)
     assert txids(folders[0]) == [7]

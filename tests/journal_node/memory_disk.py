@@ -83,9 +83,6 @@ class MemoryDisk:
             {name[len(prefix) :] for name in known if name.startswith(prefix) and "/" not in name[len(prefix) :]}
         )
 
-    def size(self, name: str) -> int:
-        return len(self._inode(name).data)
-
     def read(self, name: str) -> bytes:
         return bytes(self._inode(name).data)
 

@@ -27,6 +27,7 @@ from servlets.http_server import HttpServer
 from servlets.image_admission import UploadReservations
 from servlets.image_transfer_servlet import TransferOptions, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
+from servlets.received_files import FileReceiver
 from servlets.status import ProbeResult, TriggerResult, TriggerState, status_blueprint
 
 CASE = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3" / "basic-files"
@@ -203,3 +204,13 @@ def padded_image(path: Path, size: int) -> str:
         out.write(image[-tail:])
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "md5").hexdigest()
+
+
+def fill(receiver: FileReceiver, content: bytes) -> None:
+    """Append `content` as a transfer does."""
+    rest = memoryview(content)
+    while rest:
+        room = receiver.room(len(rest))
+        room[:] = rest[: len(room)]
+        receiver.took(len(room))
+        rest = rest[len(room) :]

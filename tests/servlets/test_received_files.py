@@ -9,7 +9,7 @@ from image_format.errors import ImageStorageError
 from servlets import received_files
 from servlets.errors import ImageRejectedError
 from servlets.received_files import FileReceiver, ImageReceiver
-from tests.servlets.support import NEW_IMAGE, NEW_TXID, names
+from tests.servlets.support import NEW_IMAGE, NEW_TXID, fill, names
 
 IMAGE = NEW_IMAGE.read_bytes()
 MD5 = hashlib.md5(IMAGE).hexdigest()
@@ -25,8 +25,8 @@ def directories(tmp_path):
 
 def test_received_pieces_become_a_file(directories):
     with FileReceiver(directories, "part", "whole") as receiver:
-        receiver.write(b"ab")
-        receiver.write(b"c")
+        fill(receiver, b"ab")
+        fill(receiver, b"c")
         assert names(directories[0]) == ["part"]
         received = receiver.commit(size=3, md5=None)
     assert received.paths == tuple(directory / "whole" for directory in directories)
@@ -38,14 +38,14 @@ def test_received_pieces_become_a_file(directories):
 
 def test_leaving_without_commit_removes_everything(directories):
     with FileReceiver(directories, "part", "whole") as receiver:
-        receiver.write(b"ab")
+        fill(receiver, b"ab")
     assert names(directories[0]) == names(directories[1]) == []
 
 
 @pytest.mark.parametrize("expected", [{"size": 4, "md5": None}, {"size": 3, "md5": "0" * 32}])
 def test_a_wrong_length_or_digest_is_refused(directories, expected):
     with FileReceiver(directories, "part", "whole") as receiver, pytest.raises(ImageRejectedError):
-        receiver.write(b"abc")
+        fill(receiver, b"abc")
         receiver.commit(**expected)
     assert names(directories[0]) == names(directories[1]) == []
 
@@ -60,7 +60,7 @@ def test_a_failed_rename_drops_one_directory(directories, monkeypatch):
 
     monkeypatch.setattr(publish, "rename_durably", failing)
     with ImageReceiver(directories, NEW_TXID) as receiver:
-        receiver.write(IMAGE)
+        fill(receiver, IMAGE)
         received = receiver.commit(size=len(IMAGE), md5=MD5)
     assert received.paths == (directories[1] / NEW_IMAGE.name,)
     assert len(received.failures) == 1
@@ -75,7 +75,7 @@ def test_failed_renames_in_all_directories_leave_no_files(directories, monkeypat
 
     monkeypatch.setattr(publish, "rename_durably", failing)
     with ImageReceiver(directories, NEW_TXID) as receiver:
-        receiver.write(IMAGE)
+        fill(receiver, IMAGE)
         with pytest.raises(ImageStorageError, match="disk gone"):
             receiver.commit(size=len(IMAGE), md5=MD5)
     assert names(directories[0]) == names(directories[1]) == []
@@ -91,7 +91,7 @@ def test_the_digest_file_is_written_before_the_image(directories, monkeypatch):
 
     monkeypatch.setattr(publish, "rename_durably", looking)
     with ImageReceiver(directories[:1], NEW_TXID) as receiver:
-        receiver.write(IMAGE)
+        fill(receiver, IMAGE)
         receiver.commit(size=len(IMAGE), md5=MD5)
     assert seen == [[f"fsimage.ckpt_{NEW_TXID:019d}", NEW_IMAGE.name + ".md5"]]
 
@@ -102,7 +102,7 @@ def test_image_with_an_unknown_codec_is_stored(directories, caplog, monkeypatch)
 
     monkeypatch.setattr("image_format.reader.find_codec", unknown)
     with ImageReceiver(directories, NEW_TXID) as receiver:
-        receiver.write(IMAGE)
+        fill(receiver, IMAGE)
         receiver.commit(size=len(IMAGE), md5=MD5)
     assert NEW_IMAGE.name in names(directories[0])
     assert "unchecked" in caplog.text

@@ -18,7 +18,7 @@ from servlets.image_admission import UploadReservations
 from servlets.image_transfer_servlet import image_transfer_blueprint
 from servlets.received_files import ImageReceiver
 from tests.depth import examples
-from tests.servlets.support import NEW_IMAGE, NEW_TXID, OLD_TXID, TemporaryStore, leftovers, make_store, put_query
+from tests.servlets.support import NEW_IMAGE, NEW_TXID, OLD_TXID, TemporaryStore, fill, leftovers, make_store, put_query
 
 IMAGE = NEW_IMAGE.read_bytes()
 STEPS = ["storage_info", "is_active", "checkpoint_rejection", "image_directories", "image_received"]
@@ -132,10 +132,10 @@ def test_images_of_both_kinds_can_be_uploaded_at_once(tmp_path: Path, running: I
         reservations.reserve(NEW_TXID, running),
         ImageReceiver(store.image_directories(), NEW_TXID, rollback=running.rollback) as receiver,
     ):
-        receiver.write(IMAGE[:1000])
+        fill(receiver, IMAGE[:1000])
         assert put(running).status_code == 409
         assert put(other).status_code == 200
-        receiver.write(IMAGE[1000:])
+        fill(receiver, IMAGE[1000:])
         receiver.commit(size=len(IMAGE), md5=hashlib.md5(IMAGE).hexdigest())
     for directory in store.directories:
         for kind in ImageKind:

@@ -20,7 +20,7 @@ from servlets import received_files
 from servlets.file_body import FileBody
 from servlets.http_request import BufferedConnection
 from servlets.received_files import FileReceiver
-from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, padded_image, put, serve
+from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, fill, make_store, padded_image, put, serve
 
 # the writing threads' queue, the buffer of each thread, and the buffer that is being filled
 MOST_SLICES = 16 + 4
@@ -77,7 +77,7 @@ def test_receiving_needs_few_buffers(tmp_path, pools):
     digest = hashlib.md5()
     with FileReceiver([tmp_path], "part", "whole") as receiver:
         while receiver.size < SIZE:
-            receiver.write(chunk)
+            fill(receiver, chunk)
             digest.update(chunk)
         received = receiver.commit(size=receiver.size, md5=digest.hexdigest())
     assert received.size >= SIZE
