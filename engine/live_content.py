@@ -26,16 +26,15 @@ import numpy.typing as npt
 
 from engine.live_inodes import LiveInodes
 from engine.read_refusals import refused_read
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.errors import RecordError
 from image_format.index import Ids
-from image_format.inode_features import to_signed
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SPECIAL, UNDER_CONSTRUCTION
 from image_format.kernels.scan import find_ids
 from image_format.kernels.tables import UNKNOWN
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.directory_sums import leaves_at, policy_units
-from image_tools.dump.values import signed32
 from image_tools.image_diffs import FileChange, PastEntry
 from image_tools.kernels.subtree_sums import MAX_ENTRY, sum_below
 from image_tools.namespace_browser import (
@@ -96,7 +95,7 @@ class ContentWalk:
         if place.snapshot is not None and not self._hadoop3:
             # Hadoop 2 mixes the present state with that of the snapshot
             self._browser.refuse("summing a directory of a snapshot of Hadoop 2")
-        inode_id = to_signed(place.inode.id)
+        inode_id = signed64(place.inode.id)
         if place.snapshot is not None:
             self._snapshots = self._browser.namespace.snapshots.ids
             if place.inode.HasField("directory"):
@@ -315,7 +314,7 @@ class ContentWalk:
         totals = leaf_totals(inode, self._browser.erasure_policies)
         if not inode.HasField("file") or inode.file.HasField("erasureCodingPolicyID"):
             return totals
-        changes = self._browser.past.of_file(to_signed(inode.id))
+        changes = self._browser.past.of_file(signed64(inode.id))
         if not changes:
             return totals
         if not self._hadoop3:
@@ -405,9 +404,9 @@ def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_d
         is_deleted: whether the file exists only in snapshots; its own replication then does not count.
     """
     sizes = {each: size for change in changes for each, size in change.blocks.items()}
-    sizes |= {to_signed(block.blockId): to_signed(block.numBytes) for block in file.blocks}
+    sizes |= {signed64(block.blockId): signed64(block.numBytes) for block in file.blocks}
     if file.HasField("fileUC") and file.blocks:
-        sizes[to_signed(file.blocks[-1].blockId)] = to_signed(file.preferredBlockSize)
+        sizes[signed64(file.blocks[-1].blockId)] = signed64(file.preferredBlockSize)
     replications = [0 if is_deleted else signed32(file.replication)]
     replications += [signed32(each.attributes.replication) for each in changes if each.attributes is not None]
     return sum(sizes.values()) * max(replications)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hadoop_common.java_numbers import unsigned64
 from hadoop_common.storage_policies import StoragePolicy
 from hadoop_rpc.client_values import ClientAcl, ClientInode
 from hadoop_rpc.proto import client_namenode_pb2 as pb
@@ -11,7 +12,6 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 if TYPE_CHECKING:
     from image_format.erasure_policies import ErasurePolicy
 
-_UINT64 = (1 << 64) - 1
 # FsPermissionExtension: Hadoop 2 sends these bits; 3.x sends only the flags
 _ACL_BIT, _ENCRYPTED_BIT = 1 << 12, 1 << 13
 # HdfsFileStatusProto.Flags
@@ -19,16 +19,6 @@ _HAS_ACL, _HAS_CRYPT, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x02, 0x04, 0x08
 _STICKY = 0o1000
 _REPLICATION_POLICY_ID = 0
 _SNAPSHOT_LIMIT = 1 << 16  # DirectorySnapshottableFeature: maximum number of snapshots of a directory
-
-
-def unsigned(value: int) -> int:
-    """Convert a Java long to a uint64 field."""
-    return value & _UINT64
-
-
-def signed(value: int) -> int:
-    """Convert a uint64 field to a Java long."""
-    return value - (1 << 64) if value >> 63 else value
 
 
 def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
@@ -47,11 +37,11 @@ def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
         permission=pb.FsPermissionProto(perm=inode.mode | extra),
         owner=inode.owner,
         group=inode.group,
-        modification_time=unsigned(inode.mtime),
-        access_time=unsigned(inode.atime),
+        modification_time=unsigned64(inode.mtime),
+        access_time=unsigned64(inode.atime),
         block_replication=inode.replication,
         blocksize=inode.block_size,
-        fileId=unsigned(inode.id),
+        fileId=unsigned64(inode.id),
         childrenNum=inode.children,
         storagePolicy=inode.policy,
         flags=sum(flag for flag, is_set in flags.items() if is_set),

@@ -16,6 +16,7 @@ from enum import Enum
 
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed32
 from hadoop_rpc.errors import (
     AuthenticationRequiredError,
     LoginRefusedError,
@@ -36,7 +37,6 @@ from hadoop_rpc.wire import (
     connection_header,
     request_frame,
     sasl_request_frame,
-    signed_call_id,
 )
 
 _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
@@ -204,7 +204,7 @@ class ClientConnection:
         """
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
-        if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:
+        if signed32(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:
             reason = f": {header.errorMsg}" if header.errorMsg else ""
             raise RpcProtocolError(
                 f"a frame arrived outside a token{reason}",
@@ -224,7 +224,7 @@ class ClientConnection:
     def _event(self, body: bytes) -> Event | None:
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
-        call_id = signed_call_id(header.callId)
+        call_id = signed32(header.callId)
         if header.status == pb.RpcResponseHeaderProto.SUCCESS:
             if call_id == SASL_CALL_ID:
                 return self._negotiated(reader.read(pb.RpcSaslProto))

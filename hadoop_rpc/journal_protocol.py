@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from hadoop_common.java_numbers import signed32, unsigned32
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.proto import journal_protocol_pb2 as pb
@@ -15,8 +16,6 @@ from hadoop_rpc.service import CallContext, Handler, Service
 JOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.server.protocol.JournalProtocol", pb.DESCRIPTOR.services_by_name["JournalProtocolService"]
 )
-
-_INT = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +32,15 @@ class JournalInfo:
 
 
 def _info(message: pb.JournalInfoProto) -> JournalInfo:
-    return JournalInfo(message.clusterID, _signed(message.layoutVersion), _signed(message.namespaceID))
+    return JournalInfo(message.clusterID, signed32(message.layoutVersion), signed32(message.namespaceID))
 
 
 def _info_message(info: JournalInfo) -> pb.JournalInfoProto:
     return pb.JournalInfoProto(
-        clusterID=info.cluster_id, layoutVersion=info.layout_version % _INT, namespaceID=info.namespace_id % _INT
+        clusterID=info.cluster_id,
+        layoutVersion=unsigned32(info.layout_version),
+        namespaceID=unsigned32(info.namespace_id),
     )
-
-
-def _signed(value: int) -> int:
-    return value - _INT if value >> 31 else value
 
 
 class JournalClient(ProtocolClient):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hadoop_common.java_numbers import signed32, signed64, unsigned32, unsigned64
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_values import (
     CheckpointSignature,
@@ -14,21 +15,11 @@ from hadoop_rpc.namenode_values import (
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 
 
-def signed(value: int, bits: int) -> int:
-    """Convert an unsigned field to a Java int or long of `bits`."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def unsigned(value: int, bits: int) -> int:
-    return value & ((1 << bits) - 1)
-
-
 def storage_info_of(message: pb.StorageInfoProto, block_pool_id: str = "") -> StorageInfo:
     return StorageInfo(
-        layout_version=signed(message.layoutVersion, 32),
-        namespace_id=signed(message.namespceID, 32),
-        c_time=signed(message.cTime, 64),
+        layout_version=signed32(message.layoutVersion),
+        namespace_id=signed32(message.namespceID),
+        c_time=signed64(message.cTime),
         cluster_id=message.clusterID,
         blockpool_id=block_pool_id,
     )
@@ -36,26 +27,26 @@ def storage_info_of(message: pb.StorageInfoProto, block_pool_id: str = "") -> St
 
 def storage_message(info: StorageInfo) -> pb.StorageInfoProto:
     return pb.StorageInfoProto(
-        layoutVersion=unsigned(info.layout_version, 32),
-        namespceID=unsigned(info.namespace_id, 32),
+        layoutVersion=unsigned32(info.layout_version),
+        namespceID=unsigned32(info.namespace_id),
         clusterID=info.cluster_id,
-        cTime=unsigned(info.c_time, 64),
+        cTime=unsigned64(info.c_time),
     )
 
 
 def signature_of(message: pb.CheckpointSignatureProto) -> CheckpointSignature:
     return CheckpointSignature(
         storage_info=storage_info_of(message.storageInfo, message.blockPoolId),
-        most_recent_checkpoint_txid=signed(message.mostRecentCheckpointTxId, 64),
-        current_segment_txid=signed(message.curSegmentTxId, 64),
+        most_recent_checkpoint_txid=signed64(message.mostRecentCheckpointTxId),
+        current_segment_txid=signed64(message.curSegmentTxId),
     )
 
 
 def signature_message(signature: CheckpointSignature) -> pb.CheckpointSignatureProto:
     return pb.CheckpointSignatureProto(
         blockPoolId=signature.storage_info.blockpool_id,
-        mostRecentCheckpointTxId=unsigned(signature.most_recent_checkpoint_txid, 64),
-        curSegmentTxId=unsigned(signature.current_segment_txid, 64),
+        mostRecentCheckpointTxId=unsigned64(signature.most_recent_checkpoint_txid),
+        curSegmentTxId=unsigned64(signature.current_segment_txid),
         storageInfo=storage_message(signature.storage_info),
     )
 
@@ -80,22 +71,22 @@ def registration_message(registration: NamenodeRegistration) -> pb.NamenodeRegis
 
 def manifest_of(message: pb.RemoteEditLogManifestProto) -> EditLogManifest:
     logs = tuple(
-        RemoteEditLog(signed(log.startTxId, 64), signed(log.endTxId, 64), log.isInProgress) for log in message.logs
+        RemoteEditLog(signed64(log.startTxId), signed64(log.endTxId), log.isInProgress) for log in message.logs
     )
-    committed = signed(message.committedTxnId, 64) if message.HasField("committedTxnId") else None
+    committed = signed64(message.committedTxnId) if message.HasField("committedTxnId") else None
     return EditLogManifest(logs, committed)
 
 
 def manifest_message(manifest: EditLogManifest) -> pb.RemoteEditLogManifestProto:
     logs = [
         pb.RemoteEditLogProto(
-            startTxId=unsigned(log.first, 64), endTxId=unsigned(log.last, 64), isInProgress=log.in_progress
+            startTxId=unsigned64(log.first), endTxId=unsigned64(log.last), isInProgress=log.in_progress
         )
         for log in manifest.logs
     ]
     message = pb.RemoteEditLogManifestProto(logs=logs)
     if manifest.committed_txid is not None:
-        message.committedTxnId = unsigned(manifest.committed_txid, 64)
+        message.committedTxnId = unsigned64(manifest.committed_txid)
     return message
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from hadoop_rpc.namenode_messages import (
     manifest_message,
     manifest_of,
@@ -13,8 +14,6 @@ from hadoop_rpc.namenode_messages import (
     registration_of,
     signature_message,
     signature_of,
-    signed,
-    unsigned,
 )
 from hadoop_rpc.namenode_values import (
     CheckpointCommand,
@@ -63,12 +62,12 @@ class NamenodeClient(ProtocolClient):
 
     def transaction_id(self) -> int:
         answer = self._call("getTransactionId", pb.GetTransactionIdRequestProto())
-        return signed(answer.txId, 64)
+        return signed64(answer.txId)
 
     def most_recent_checkpoint_txid(self) -> int:
         """Return the transaction id of the NameNode's newest image."""
         answer = self._call("getMostRecentCheckpointTxId", pb.GetMostRecentCheckpointTxIdRequestProto())
-        return signed(answer.txId, 64)
+        return signed64(answer.txId)
 
     def roll_edit_log(self) -> CheckpointSignature:
         """Make the NameNode finalize its segment and begin the next."""
@@ -81,7 +80,7 @@ class NamenodeClient(ProtocolClient):
 
     def edit_log_manifest(self, since: int) -> EditLogManifest:
         """Return the finalized segments that begin at transaction id `since` or later."""
-        answer = self._call("getEditLogManifest", pb.GetEditLogManifestRequestProto(sinceTxId=unsigned(since, 64)))
+        answer = self._call("getEditLogManifest", pb.GetEditLogManifestRequestProto(sinceTxId=unsigned64(since)))
         return manifest_of(answer.manifest)
 
     def is_upgrade_finalized(self) -> bool:
@@ -164,10 +163,10 @@ def namenode_queries(node: NamenodeQueries) -> Service:
 def _queries(node: NamenodeQueries) -> dict[str, Handler]:
     return {
         "getTransactionId": lambda _, caller: pb.GetTransactionIdResponseProto(
-            txId=unsigned(node.transaction_id(caller), 64)
+            txId=unsigned64(node.transaction_id(caller))
         ),
         "getMostRecentCheckpointTxId": lambda _, caller: pb.GetMostRecentCheckpointTxIdResponseProto(
-            txId=unsigned(node.most_recent_checkpoint_txid(caller), 64)
+            txId=unsigned64(node.most_recent_checkpoint_txid(caller))
         ),
         "versionRequest": lambda _, caller: pb.VersionResponseProto(
             info=namespace_message(node.version_request(caller))
@@ -203,7 +202,7 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         return pb.RegisterResponseProto(registration=registration_message(own))
 
     def manifest(request: pb.GetEditLogManifestRequestProto, caller: CallContext) -> pb.GetEditLogManifestResponseProto:
-        found = node.edit_log_manifest(signed(request.sinceTxId, 64), caller)
+        found = node.edit_log_manifest(signed64(request.sinceTxId), caller)
         return pb.GetEditLogManifestResponseProto(manifest=manifest_message(found))
 
     methods: dict[str, Handler] = {

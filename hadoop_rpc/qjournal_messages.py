@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from hadoop_common.storage_info import JOURNAL_NODE, StorageInfo
 from hadoop_rpc.namenode_messages import (
     manifest_message,
     manifest_of,
     namespace_info_of,
     namespace_message,
-    signed,
     storage_info_of,
     storage_message,
-    unsigned,
 )
 from hadoop_rpc.namenode_values import NamespaceInfo
 from hadoop_rpc.proto import namenode_protocol_pb2 as namenode_pb
@@ -51,22 +50,22 @@ _UNKNOWN = "Unknown"  # VersionInfo's value for a build without a version
 def request_info_message(request: RequestInfo) -> pb.RequestInfoProto:
     message = pb.RequestInfoProto(
         journalId=pb.JournalIdProto(identifier=request.journal_id),
-        epoch=unsigned(request.epoch, 64),
-        ipcSerialNumber=unsigned(request.serial, 64),
+        epoch=unsigned64(request.epoch),
+        ipcSerialNumber=unsigned64(request.serial),
     )
     if request.committed_txid is not None:
-        message.committedTxId = unsigned(request.committed_txid, 64)
+        message.committedTxId = unsigned64(request.committed_txid)
     if request.nameservice is not None:
         message.nameServiceId = request.nameservice
     return message
 
 
 def request_info_of(message: pb.RequestInfoProto) -> RequestInfo:
-    committed = signed(message.committedTxId, 64) if message.HasField("committedTxId") else INVALID_TXID
+    committed = signed64(message.committedTxId) if message.HasField("committedTxId") else INVALID_TXID
     return RequestInfo(
         journal_id=message.journalId.identifier,
-        epoch=signed(message.epoch, 64),
-        serial=signed(message.ipcSerialNumber, 64),
+        epoch=signed64(message.epoch),
+        serial=signed64(message.ipcSerialNumber),
         committed_txid=None if committed == INVALID_TXID else committed,
         nameservice=message.nameServiceId if message.HasField("nameServiceId") else None,
     )
@@ -74,12 +73,12 @@ def request_info_of(message: pb.RequestInfoProto) -> RequestInfo:
 
 def segment_message(segment: SegmentState) -> pb.SegmentStateProto:
     return pb.SegmentStateProto(
-        startTxId=unsigned(segment.first, 64), endTxId=unsigned(segment.last, 64), isInProgress=segment.in_progress
+        startTxId=unsigned64(segment.first), endTxId=unsigned64(segment.last), isInProgress=segment.in_progress
     )
 
 
 def segment_of(message: pb.SegmentStateProto) -> SegmentState:
-    return SegmentState(signed(message.startTxId, 64), signed(message.endTxId, 64), message.isInProgress)
+    return SegmentState(signed64(message.startTxId), signed64(message.endTxId), message.isInProgress)
 
 
 def namespace_to_message(namespace: StorageInfo) -> namenode_pb.NamespaceInfoProto:
@@ -97,13 +96,13 @@ def storage_of(message: namenode_pb.StorageInfoProto) -> StorageInfo:
 
 def journal_state_message(state: JournalState) -> pb.GetJournalStateResponseProto:
     return pb.GetJournalStateResponseProto(
-        lastPromisedEpoch=unsigned(state.last_promised_epoch, 64), httpPort=state.http_port, fromURL=state.from_url
+        lastPromisedEpoch=unsigned64(state.last_promised_epoch), httpPort=state.http_port, fromURL=state.from_url
     )
 
 
 def journal_state_of(message: pb.GetJournalStateResponseProto) -> JournalState:
     url = message.fromURL if message.HasField("fromURL") else None
-    return JournalState(signed(message.lastPromisedEpoch, 64), message.httpPort, url)
+    return JournalState(signed64(message.lastPromisedEpoch), message.httpPort, url)
 
 
 def node_manifest_message(found: NodeManifest) -> pb.GetEditLogManifestResponseProto:
@@ -118,22 +117,22 @@ def node_manifest_of(message: pb.GetEditLogManifestResponseProto) -> NodeManifes
 
 
 def prepared_message(prepared: PreparedRecovery) -> pb.PrepareRecoveryResponseProto:
-    message = pb.PrepareRecoveryResponseProto(lastWriterEpoch=unsigned(prepared.last_writer_epoch, 64))
+    message = pb.PrepareRecoveryResponseProto(lastWriterEpoch=unsigned64(prepared.last_writer_epoch))
     if prepared.segment is not None:
         message.segmentState.CopyFrom(segment_message(prepared.segment))
     if prepared.accepted_in_epoch is not None:
-        message.acceptedInEpoch = unsigned(prepared.accepted_in_epoch, 64)
+        message.acceptedInEpoch = unsigned64(prepared.accepted_in_epoch)
     if prepared.last_committed_txid is not None:
-        message.lastCommittedTxId = unsigned(prepared.last_committed_txid, 64)
+        message.lastCommittedTxId = unsigned64(prepared.last_committed_txid)
     return message
 
 
 def prepared_of(message: pb.PrepareRecoveryResponseProto) -> PreparedRecovery:
     return PreparedRecovery(
         segment=segment_of(message.segmentState) if message.HasField("segmentState") else None,
-        accepted_in_epoch=signed(message.acceptedInEpoch, 64) if message.HasField("acceptedInEpoch") else None,
-        last_writer_epoch=signed(message.lastWriterEpoch, 64),
-        last_committed_txid=signed(message.lastCommittedTxId, 64) if message.HasField("lastCommittedTxId") else None,
+        accepted_in_epoch=signed64(message.acceptedInEpoch) if message.HasField("acceptedInEpoch") else None,
+        last_writer_epoch=signed64(message.lastWriterEpoch),
+        last_committed_txid=signed64(message.lastCommittedTxId) if message.HasField("lastCommittedTxId") else None,
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, NO_RETRY
-from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
+from hadoop_rpc.namenode_messages import storage_message
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.qjournal_messages import (
@@ -74,7 +75,7 @@ class _JournalNodeClient(ProtocolClient):
 
     def _manifest(self, method: str, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
         request = pb.GetEditLogManifestRequestProto(
-            **self._named(journal_id), sinceTxId=unsigned(since, 64), inProgressOk=in_progress_ok
+            **self._named(journal_id), sinceTxId=unsigned64(since), inProgressOk=in_progress_ok
         )
         return node_manifest_of(self._call(method, request))
 
@@ -113,24 +114,24 @@ class QJournalClient(_JournalNodeClient):
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
         request = pb.NewEpochRequestProto(
-            **self._named(journal_id), nsInfo=namespace_to_message(namespace), epoch=unsigned(epoch, 64)
+            **self._named(journal_id), nsInfo=namespace_to_message(namespace), epoch=unsigned64(epoch)
         )
         answer = self._call("newEpoch", request)
-        return signed(answer.lastSegmentTxId, 64) if answer.HasField("lastSegmentTxId") else None
+        return signed64(answer.lastSegmentTxId) if answer.HasField("lastSegmentTxId") else None
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
         message = pb.StartLogSegmentRequestProto(
-            reqInfo=request_info_message(request), txid=unsigned(txid, 64), layoutVersion=layout_version
+            reqInfo=request_info_message(request), txid=unsigned64(txid), layoutVersion=layout_version
         )
         self._call("startLogSegment", message)
 
     def journal(self, request: RequestInfo, segment_txid: int, first_txid: int, count: int, records: bytes) -> None:
         message = pb.JournalRequestProto(
             reqInfo=request_info_message(request),
-            firstTxnId=unsigned(first_txid, 64),
+            firstTxnId=unsigned64(first_txid),
             numTxns=count,
             records=records,
-            segmentTxnId=unsigned(segment_txid, 64),
+            segmentTxnId=unsigned64(segment_txid),
         )
         self._call("journal", message)
 
@@ -140,13 +141,13 @@ class QJournalClient(_JournalNodeClient):
 
     def finalize_log_segment(self, request: RequestInfo, first: int, last: int) -> None:
         message = pb.FinalizeLogSegmentRequestProto(
-            reqInfo=request_info_message(request), startTxId=unsigned(first, 64), endTxId=unsigned(last, 64)
+            reqInfo=request_info_message(request), startTxId=unsigned64(first), endTxId=unsigned64(last)
         )
         self._call("finalizeLogSegment", message)
 
     def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
         message = pb.PurgeLogsRequestProto(
-            reqInfo=request_info_message(request), minTxIdToKeep=unsigned(min_txid_to_keep, 64)
+            reqInfo=request_info_message(request), minTxIdToKeep=unsigned64(min_txid_to_keep)
         )
         self._call("purgeLogs", message)
 
@@ -155,13 +156,13 @@ class QJournalClient(_JournalNodeClient):
 
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
         request = pb.GetJournaledEditsRequestProto(
-            **self._named(journal_id), sinceTxId=unsigned(since, 64), maxTxns=max_transactions
+            **self._named(journal_id), sinceTxId=unsigned64(since), maxTxns=max_transactions
         )
         return journaled_edits_of(self._call("getJournaledEdits", request))
 
     def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
         message = pb.PrepareRecoveryRequestProto(
-            reqInfo=request_info_message(request), segmentTxId=unsigned(segment_txid, 64)
+            reqInfo=request_info_message(request), segmentTxId=unsigned64(segment_txid)
         )
         return prepared_of(self._call("prepareRecovery", message))
 
@@ -206,5 +207,5 @@ class QJournalClient(_JournalNodeClient):
         self._call("doRollback", request)
 
     def discard_segments(self, journal_id: str, first_txid: int) -> None:
-        request = pb.DiscardSegmentsRequestProto(**self._named(journal_id), startTxId=unsigned(first_txid, 64))
+        request = pb.DiscardSegmentsRequestProto(**self._named(journal_id), startTxId=unsigned64(first_txid))
         self._call("discardSegments", request)

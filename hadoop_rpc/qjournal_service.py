@@ -8,7 +8,8 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from hadoop_common.access import Right
-from hadoop_rpc.namenode_messages import signed, storage_message, unsigned
+from hadoop_common.java_numbers import signed64, unsigned64
+from hadoop_rpc.namenode_messages import storage_message
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.qjournal_messages import (
     journal_state_message,
@@ -110,8 +111,8 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         return journal_state_message(node.get_journal_state(request.jid.identifier))
 
     def new_epoch(request: pb.NewEpochRequestProto, _: CallContext) -> Message:
-        last = node.new_epoch(request.jid.identifier, namespace_of(request.nsInfo), signed(request.epoch, 64))
-        return pb.NewEpochResponseProto(lastSegmentTxId=None if last is None else unsigned(last, 64))
+        last = node.new_epoch(request.jid.identifier, namespace_of(request.nsInfo), signed64(request.epoch))
+        return pb.NewEpochResponseProto(lastSegmentTxId=None if last is None else unsigned64(last))
 
     return {"isFormatted": is_formatted, "format": format_, "getJournalState": state, "newEpoch": new_epoch}
 
@@ -119,11 +120,11 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
 def _writing(node: QJournal) -> dict[str, Handler]:
     def start(request: pb.StartLogSegmentRequestProto, _: CallContext) -> Message:
         layout = request.layoutVersion if request.HasField("layoutVersion") else _LAYOUT_OF_THE_SILENT
-        node.start_log_segment(request_info_of(request.reqInfo), signed(request.txid, 64), layout)
+        node.start_log_segment(request_info_of(request.reqInfo), signed64(request.txid), layout)
         return pb.StartLogSegmentResponseProto()
 
     def journal(request: pb.JournalRequestProto, _: CallContext) -> Message:
-        segment, first = signed(request.segmentTxnId, 64), signed(request.firstTxnId, 64)
+        segment, first = signed64(request.segmentTxnId), signed64(request.firstTxnId)
         node.journal(request_info_of(request.reqInfo), segment, first, request.numTxns, request.records)
         return pb.JournalResponseProto()
 
@@ -132,16 +133,16 @@ def _writing(node: QJournal) -> dict[str, Handler]:
         return pb.HeartbeatResponseProto()
 
     def finalize(request: pb.FinalizeLogSegmentRequestProto, _: CallContext) -> Message:
-        first, last = signed(request.startTxId, 64), signed(request.endTxId, 64)
+        first, last = signed64(request.startTxId), signed64(request.endTxId)
         node.finalize_log_segment(request_info_of(request.reqInfo), first, last)
         return pb.FinalizeLogSegmentResponseProto()
 
     def purge(request: pb.PurgeLogsRequestProto, _: CallContext) -> Message:
-        node.purge_logs(request_info_of(request.reqInfo), signed(request.minTxIdToKeep, 64))
+        node.purge_logs(request_info_of(request.reqInfo), signed64(request.minTxIdToKeep))
         return pb.PurgeLogsResponseProto()
 
     def prepare(request: pb.PrepareRecoveryRequestProto, _: CallContext) -> Message:
-        prepared = node.prepare_recovery(request_info_of(request.reqInfo), signed(request.segmentTxId, 64))
+        prepared = node.prepare_recovery(request_info_of(request.reqInfo), signed64(request.segmentTxId))
         return prepared_message(prepared)
 
     def accept(request: pb.AcceptRecoveryRequestProto, _: CallContext) -> Message:
@@ -161,7 +162,7 @@ def _writing(node: QJournal) -> dict[str, Handler]:
 
 def _manifest(node: QJournal | InterQJournal) -> Handler:
     def manifest(request: pb.GetEditLogManifestRequestProto, _: CallContext) -> Message:
-        since = signed(request.sinceTxId, 64)
+        since = signed64(request.sinceTxId)
         found = node.get_edit_log_manifest(request.jid.identifier, since, in_progress_ok=request.inProgressOk)
         return node_manifest_message(found)
 
@@ -170,7 +171,7 @@ def _manifest(node: QJournal | InterQJournal) -> Handler:
 
 def _reading(node: QJournal) -> dict[str, Handler]:
     def edits(request: pb.GetJournaledEditsRequestProto, _: CallContext) -> Message:
-        since = signed(request.sinceTxId, 64)
+        since = signed64(request.sinceTxId)
         return journaled_edits_message(node.get_journaled_edits(request.jid.identifier, since, request.maxTxns))
 
     return {"getEditLogManifest": _manifest(node), "getJournaledEdits": edits}
@@ -202,7 +203,7 @@ def _upgrades(node: QJournal) -> dict[str, Handler]:
         return pb.DoRollbackResponseProto()
 
     def discard(request: pb.DiscardSegmentsRequestProto, _: CallContext) -> Message:
-        node.discard_segments(request.jid.identifier, signed(request.startTxId, 64))
+        node.discard_segments(request.jid.identifier, signed64(request.startTxId))
         return pb.DiscardSegmentsResponseProto()
 
     return {

@@ -20,6 +20,7 @@ from enum import Enum
 from google.protobuf.message import Message
 
 from hadoop_common.access import Caller
+from hadoop_common.java_numbers import unsigned32
 from hadoop_common.port_limits import MAX_REQUEST
 from hadoop_rpc.errors import (
     AccessControlError,
@@ -222,7 +223,7 @@ class ServerConnection:
         if not self._sealed or layer is None:
             return data
         header = delimited(
-            pb.RpcResponseHeaderProto(callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS)
+            pb.RpcResponseHeaderProto(callId=unsigned32(SASL_CALL_ID), status=pb.RpcResponseHeaderProto.SUCCESS)
         )
         steps = wrap_steps(layer, self.sasl.protection, data)
         return b"".join(frame(header, delimited(step)) for step in steps)
@@ -249,7 +250,7 @@ class ServerConnection:
     def _close(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> ConnectionEnd:
         self.state = ServerState.CLOSED
         header = pb.RpcResponseHeaderProto(
-            callId=call_id & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.FATAL, serverIpcVersionNum=IPC_VERSION
+            callId=unsigned32(call_id), status=pb.RpcResponseHeaderProto.FATAL, serverIpcVersionNum=IPC_VERSION
         )
         return ConnectionEnd(_failed(header, error, code), error.message)
 
@@ -329,7 +330,7 @@ class ServerConnection:
         if answer is None:
             return None
         header = pb.RpcResponseHeaderProto(
-            callId=SASL_CALL_ID & 0xFFFFFFFF, status=pb.RpcResponseHeaderProto.SUCCESS, serverIpcVersionNum=IPC_VERSION
+            callId=unsigned32(SASL_CALL_ID), status=pb.RpcResponseHeaderProto.SUCCESS, serverIpcVersionNum=IPC_VERSION
         )
         return HandshakeReply(frame(delimited(header), delimited(answer)))
 

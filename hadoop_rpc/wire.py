@@ -63,8 +63,3 @@ def request_frame(call_id: int, client_id: bytes, *messages: bytes, retry: int =
 def sasl_request_frame(message: pb.RpcSaslProto) -> bytes:
     """Return a frame with a client's step of the SASL negotiation."""
     return request_frame(SASL_CALL_ID, b"", delimited(message))
-
-
-def signed_call_id(call_id: int) -> int:
-    """Return the call id of a response header, where it is stored unsigned."""
-    return call_id - (1 << 32) if call_id >= 1 << 31 else call_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from hadoop_common.access import Right
+from hadoop_common.java_numbers import signed32, unsigned32
 from hadoop_rpc.proto import zkfc_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.rpc_protocol import RpcProtocol
@@ -13,8 +14,6 @@ from hadoop_rpc.service import CallContext, Handler, Service
 ZKFC_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.ha.ZKFCProtocol", pb.DESCRIPTOR.services_by_name["ZKFCProtocolService"]
 )
-_INT32 = 1 << 31
-_UINT32 = 1 << 32
 
 
 class ZKFCClient(ProtocolClient):
@@ -24,7 +23,7 @@ class ZKFCClient(ProtocolClient):
 
     def cede_active(self, milliseconds: int) -> None:
         """Make its NameNode a standby and exclude it from the election for this time; 0 or less ends the exclusion."""
-        self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
+        self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=unsigned32(milliseconds)))
 
     def graceful_failover(self) -> None:
         """Make the controller's NameNode active, and wait for the result; raises RemoteError on failure."""
@@ -43,7 +42,7 @@ class ZKFCProtocol(Protocol):
 def zkfc_service(controller: ZKFCProtocol) -> Service:
     def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> pb.CedeActiveResponseProto:
         number = request.millisToCede
-        controller.cede_active(number - _UINT32 if number >= _INT32 else number)
+        controller.cede_active(signed32(number))
         return pb.CedeActiveResponseProto()
 
     def failover(_: pb.GracefulFailoverRequestProto, __: CallContext) -> pb.GracefulFailoverResponseProto:

@@ -10,11 +10,9 @@ import numpy as np
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from hadoop_common.java_numbers import unsigned64
 from image_format.kernels.inode import INODE_DTYPE
 from image_format.proto import fsimage_pb2 as pb
-
-UINT64 = (1 << 64) - 1
-_SIGN = 1 << 63
 
 
 @dataclass(slots=True)
@@ -53,11 +51,6 @@ class RowCopy(NamedTuple):
         return entry
 
 
-def to_signed(value: int) -> int:
-    """Convert a protobuf uint64 to the Java long that it represents."""
-    return value - (1 << 64) if value & _SIGN else value
-
-
 def read_lists(found: Features, body: pb.INodeFile | pb.INodeDirectory) -> None:
     if body.HasField("acl"):
         found.acl = tuple(body.acl.entries)
@@ -77,16 +70,16 @@ def fill_lists(body: pb.INodeFile | pb.INodeDirectory, found: Features) -> None:
 
 def fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features) -> None:
     """Fill `directory` from a row and its features."""
-    directory.modificationTime = int(entry["mtime"]) & UINT64
-    directory.nsQuota = int(entry["ns_quota"]) & UINT64
-    directory.dsQuota = int(entry["ds_quota"]) & UINT64
+    directory.modificationTime = unsigned64(int(entry["mtime"]))
+    directory.nsQuota = unsigned64(int(entry["ns_quota"]))
+    directory.dsQuota = unsigned64(int(entry["ds_quota"]))
     directory.permission = int(entry["permission"])
     fill_lists(directory, found)
     for storage_type, quota in found.type_quotas.items():
         directory.typeQuotas.SetInParent()
         # a NameNode does not write this quota into images
         if storage_type != pb.RAM_DISK:
-            directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & UINT64)
+            directory.typeQuotas.quotas.add(storageType=storage_type, quota=unsigned64(quota))
 
 
 def has_unknown_fields(message: Message) -> bool:

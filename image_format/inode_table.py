@@ -14,18 +14,10 @@ import numpy.typing as npt
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hadoop_common.block import Block
+from hadoop_common.java_numbers import signed64, unsigned64
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import BufferOrigin, RecordError
-from image_format.inode_features import (
-    UINT64,
-    Features,
-    RowCopy,
-    fill_directory,
-    fill_lists,
-    has_unknown_fields,
-    read_lists,
-    to_signed,
-)
+from image_format.inode_features import Features, RowCopy, fill_directory, fill_lists, has_unknown_fields, read_lists
 from image_format.kernels.inode import (
     BLOCK_DTYPE,
     DIRECTORY,
@@ -226,14 +218,14 @@ class InodeTable:
             link = inode.symlink
             found.target = link.target
             self.permission[row] = link.permission
-            self.mtime[row] = to_signed(link.modificationTime)
-            self.atime[row] = to_signed(link.accessTime)
+            self.mtime[row] = signed64(link.modificationTime)
+            self.atime[row] = signed64(link.accessTime)
             if len(UnknownFieldSet(link)):
                 self.flags[row] |= UNKNOWN_FIELDS
         body: pb.INodeFile | pb.INodeDirectory = inode.file if inode.HasField("file") else inode.directory
         read_lists(found, body)
         if isinstance(body, pb.INodeDirectory):
-            found.type_quotas = {q.storageType: to_signed(q.quota) for q in body.typeQuotas.quotas}
+            found.type_quotas = {q.storageType: signed64(q.quota) for q in body.typeQuotas.quotas}
         elif body.HasField("fileUC"):
             self.client_name[row] = self.intern(body.fileUC.clientName)
             self.client_machine[row] = self.intern(body.fileUC.clientMachine)
@@ -409,7 +401,7 @@ class InodeTable:
             self._fill_file(inode.file, entry, found)
             for block_id, num_bytes, genstamp in self.file_blocks(row):
                 inode.file.blocks.add(
-                    blockId=block_id & UINT64, genStamp=genstamp & UINT64, numBytes=num_bytes & UINT64
+                    blockId=unsigned64(block_id), genStamp=unsigned64(genstamp), numBytes=unsigned64(num_bytes)
                 )
             if self.is_under_construction(row):
                 inode.file.fileUC.clientName = self.pooled(int(entry["client_name"]))
@@ -419,8 +411,8 @@ class InodeTable:
         else:
             inode.symlink.permission = int(entry["permission"])
             inode.symlink.target = found.target or b""
-            inode.symlink.modificationTime = int(entry["mtime"]) & UINT64
-            inode.symlink.accessTime = int(entry["atime"]) & UINT64
+            inode.symlink.modificationTime = unsigned64(int(entry["mtime"]))
+            inode.symlink.accessTime = unsigned64(int(entry["atime"]))
         return inode
 
     def copy_row(self, row: int, entry: np.void) -> RowCopy:
@@ -440,9 +432,9 @@ class InodeTable:
     def _fill_file(self, file: pb.INodeFile, entry: np.void, found: Features) -> None:
         if entry["replication"] >= 0:
             file.replication = int(entry["replication"])
-        file.modificationTime = int(entry["mtime"]) & UINT64
-        file.accessTime = int(entry["atime"]) & UINT64
-        file.preferredBlockSize = int(entry["block_size"]) & UINT64
+        file.modificationTime = unsigned64(int(entry["mtime"]))
+        file.accessTime = unsigned64(int(entry["atime"]))
+        file.preferredBlockSize = unsigned64(int(entry["block_size"]))
         file.permission = int(entry["permission"])
         fill_lists(file, found)
         if self._writes_policy:

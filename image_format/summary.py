@@ -11,6 +11,7 @@ from types import MappingProxyType
 from google.protobuf.message import Message
 
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
+from hadoop_common.java_numbers import signed32, unsigned32
 from hadoop_common.names import parse_image
 from image_format.errors import (
     BadMagicError,
@@ -159,7 +160,7 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
         raise SummaryError(text, file=file, offset=base)
     sections = tuple(_section(entry, file, base) for entry in message.sections)
     _check_sections(sections, base, file)
-    return Summary(message, _signed32(message.layoutVersion), message.codec, sections)
+    return Summary(message, signed32(message.layoutVersion), message.codec, sections)
 
 
 def parse_file(data: memoryview, file: str = "") -> Summary:
@@ -190,7 +191,7 @@ def build_summary(
     message.ClearField("sections")
     message.ClearField("codec")
     message.ondiskVersion = ONDISK_VERSION
-    message.layoutVersion = layout_version & 0xFFFFFFFF
+    message.layoutVersion = unsigned32(layout_version)
     if codec:
         message.codec = codec
     for section in sections:
@@ -232,7 +233,3 @@ def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
             raise SummaryError(text, file=file, section=section.name, offset=section.offset)
         if section.length:
             end, previous = section.end, section.name
-
-
-def _signed32(value: int) -> int:
-    return value - (1 << 32) if value >> 31 else value

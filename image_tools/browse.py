@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import signed64
 from image_format.array_allocator import ArrayAllocator
 from image_format.erasure_policies import policies_of
 from image_format.index import ImageIndex
-from image_format.inode_features import to_signed
 from image_format.kernels.scan import find_id
 from image_format.layout import LayoutVersion, supports
 from image_format.name_order import name_key
@@ -90,7 +90,7 @@ class ImageBrowser(NamespaceBrowser):
 
     @functools.cached_property
     def _snapshottable(self) -> list[int]:
-        return sorted(map(to_signed, self._records.snapshot_header().snapshottableDir))
+        return sorted(map(signed64, self._records.snapshot_header().snapshottableDir))
 
     @functools.cached_property
     def _snapshots(self) -> dict[int, pb.INode]:
@@ -103,7 +103,7 @@ class ImageBrowser(NamespaceBrowser):
         return inode_id in self._snapshottable
 
     def _snapshots_of(self, directory_id: int) -> Iterable[tuple[int, pb.INode]]:
-        found = ((number, root) for number, root in self._snapshots.items() if to_signed(root.id) == directory_id)
+        found = ((number, root) for number, root in self._snapshots.items() if signed64(root.id) == directory_id)
         return sorted(found, key=lambda each: name_key(each[1].name))
 
     # ---- sums ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class ImageBrowser(NamespaceBrowser):
     def _present_content(self, place: LocatedInode) -> SubtreeTotals:
         if not place.inode.HasField("directory"):
             return leaf_totals(place.inode, self.erasure_policies)
-        row = find_id(self.index.directory_ids, to_signed(place.inode.id))
+        row = find_id(self.index.directory_ids, signed64(place.inode.id))
         totals = SubtreeTotals(*self._totals[row].tolist()) if row >= 0 else NO_TOTALS
         return totals._replace(directories=totals.directories + 1)
 

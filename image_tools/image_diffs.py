@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from image_format.errors import BufferOrigin
 from image_format.index import ImageIndex
-from image_format.inode_features import to_signed
 from image_format.kernels.tags import CreatedListEntry
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 
 _SECTION = "SNAPSHOT_DIFF"
-_UINT64 = (1 << 64) - 1
 
 
 class PastEntry(NamedTuple):
@@ -88,14 +87,14 @@ class ImageDiffs:
 
         A file that has changed since then receives one block with the length that it had at the snapshot.
         """
-        inode_id = to_signed(inode.id)
+        inode_id = signed64(inode.id)
         if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):
             file_copy = next((each.attributes for each in files if each.attributes is not None), None)
             if file_copy is not None:
                 inode.file.CopyFrom(file_copy)
             inode.file.ClearField("fileUC")
             del inode.file.blocks[:]
-            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=files[0].length & _UINT64)
+            inode.file.blocks.add(blockId=0, genStamp=0, numBytes=unsigned64(files[0].length))
         elif inode.HasField("directory"):
             changes = self.of_directory(inode_id, snapshot)
             copy = next((each.attributes for each in changes if each.attributes is not None), None)
@@ -116,8 +115,8 @@ class ImageDiffs:
         for _ in range(count):
             message = reader.read(pb.FileDiff)
             copy = message.snapshotCopy if message.HasField("snapshotCopy") else None
-            blocks = {to_signed(block.blockId): to_signed(block.numBytes) for block in message.blocks}
-            yield FileChange(message.snapshotId, to_signed(message.fileSize), copy, blocks)
+            blocks = {signed64(block.blockId): signed64(block.numBytes) for block in message.blocks}
+            yield FileChange(message.snapshotId, signed64(message.fileSize), copy, blocks)
 
     def _stored(self, inode_id: int, kind: pb.DiffEntry.Type) -> tuple[MessageReader, int]:
         """Return a reader of an inode's diffs of a kind, and their number (0 if there are none)."""
@@ -135,7 +134,7 @@ class ImageDiffs:
             message = reader.read(pb.DirectoryDiff)
             self._count(message.createdListSize + len(message.deletedINode) + len(message.deletedINodeRef))
             created = [self._created(reader) for _ in range(message.createdListSize)]
-            deleted = dict(self._deleted(map(to_signed, message.deletedINode)))
+            deleted = dict(self._deleted(map(signed64, message.deletedINode)))
             deleted |= map(self._referred, message.deletedINodeRef)
             yield DirectoryChange(message.snapshotId, self._attributes(message), created, deleted)
 
@@ -156,7 +155,7 @@ class ImageDiffs:
 
     def _referred(self, number: int) -> tuple[bytes, PastEntry]:
         record = self._index.snapshot_index.reference(number)
-        inode_id = to_signed(record.referredId)
+        inode_id = signed64(record.referredId)
         last = None if record.HasField("dstSnapshotId") else record.lastSnapshotId
         return record.name or self._name(inode_id) or b"", PastEntry(inode_id, last)
 

@@ -15,16 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import signed32, signed64
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY
 from image_format.erasure_policies import ErasurePolicy, raw_bytes
 from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
-from image_format.inode_features import to_signed
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
-from image_tools.dump.values import SerialNames, own_policies, signed32, signed64
+from image_tools.dump.values import SerialNames, own_policies
 from image_tools.image_diffs import ImageDiffs
 
 DOT_SNAPSHOT = b".snapshot"
@@ -164,7 +164,7 @@ class NamespaceBrowser(ABC):
             if inode is None:
                 return []
             places.append(self._place(inode, None, places[-1] if places else None))
-        return places if places and to_signed(places[0].inode.id) == ROOT_INODE_ID else []
+        return places if places and signed64(places[0].inode.id) == ROOT_INODE_ID else []
 
     @abstractmethod
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
@@ -188,7 +188,7 @@ class NamespaceBrowser(ABC):
         """Return a child of an inode by name, or None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
-        directory_id = to_signed(place.inode.id)
+        directory_id = signed64(place.inode.id)
         if place.snapshot is not None:
             changed = self.past.names_at(directory_id, place.snapshot)
             if name in changed:
@@ -220,9 +220,9 @@ class NamespaceBrowser(ABC):
         found = {}
         for number in self.index.reference_children(directory_id).tolist():
             reference = self.index.snapshot_index.reference(number)
-            inode = self.inode(to_signed(reference.referredId))
+            inode = self.inode(signed64(reference.referredId))
             if inode is not None:
-                found[reference.name or inode.name] = to_signed(inode.id)
+                found[reference.name or inode.name] = signed64(inode.id)
         return found
 
     def named_children(self, directory_id: int) -> dict[bytes, int]:
@@ -275,7 +275,7 @@ class NamespaceBrowser(ABC):
         return ChildPage(entries, plain.size + len(others) - len(entries))
 
     def _ids_below(self, place: LocatedInode, behind: bytes) -> ChildIds:
-        directory_id = to_signed(place.inode.id)
+        directory_id = signed64(place.inode.id)
         if place.snapshot is None:
             return self.child_ids(directory_id, behind)
         return self.child_ids_at(directory_id, place.snapshot, behind)
@@ -292,7 +292,7 @@ class NamespaceBrowser(ABC):
         """Return the number of children of a directory; 0 for other inodes."""
         if not place.inode.HasField("directory"):
             return 0
-        inode_id = to_signed(place.inode.id)
+        inode_id = signed64(place.inode.id)
         if place.snapshot is not None and self.past.names_at(inode_id, place.snapshot):
             plain, named = self.child_ids_at(inode_id, place.snapshot)
             return plain.size + len(named)
@@ -316,7 +316,7 @@ class NamespaceBrowser(ABC):
         """Return whether a directory of the current tree is snapshottable."""
         if place.snapshot is not None or not place.inode.HasField("directory"):
             return False
-        return self._has_snapshots(to_signed(place.inode.id))
+        return self._has_snapshots(signed64(place.inode.id))
 
     @abstractmethod
     def _has_snapshots(self, inode_id: int) -> bool:
@@ -330,7 +330,7 @@ class NamespaceBrowser(ABC):
         """Return `.snapshot` of an inode of the current tree."""
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
-        roots = self._snapshots_of(to_signed(place.inode.id))
+        roots = self._snapshots_of(signed64(place.inode.id))
         return SnapshotFolder(place, [self._place(root, number, place) for number, root in roots])
 
     @abstractmethod

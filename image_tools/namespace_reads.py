@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import signed32, signed64
 from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from hadoop_rpc.client_values import AclEntryView, ClientAcl, ClientInode, ClientInodeType
 from image_format.erasure_policies import ErasurePolicy
 from image_format.permission import unpack_acl_entry
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import Owner, java_text, signed32, signed64
+from image_tools.dump.values import Owner, java_text
 from image_tools.namespace_browser import (
     BATCH_SECONDS,
     Enter,

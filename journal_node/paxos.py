@@ -18,9 +18,9 @@ from enum import Enum
 
 from google.protobuf import text_format
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from hadoop_rpc.errors import AssertionRemoteError, IllegalStateError, RpcProtocolError
 from hadoop_rpc.framing import DelimitedReader, delimited
-from hadoop_rpc.namenode_messages import signed, unsigned
 from hadoop_rpc.proto import qjournal_protocol_pb2 as pb
 from hadoop_rpc.qjournal_messages import segment_message, segment_of
 from hadoop_rpc.qjournal_values import INVALID_TXID, PreparedRecovery, SegmentState
@@ -46,7 +46,7 @@ class DownloadReason(Enum):
 def encode_accepted(accepted: AcceptedRecovery) -> bytes:
     """Return the content of `paxos/FIRST`: the delimited message, followed by the same record in text form."""
     message = pb.PersistedRecoveryPaxosData(
-        segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned(accepted.epoch, 64)
+        segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned64(accepted.epoch)
     )
     return delimited(message) + b"\n" + text_format.MessageToBytes(message) + b"\n"
 
@@ -61,7 +61,7 @@ def decode_accepted(data: bytes, first_txid: int) -> AcceptedRecovery:
         message = DelimitedReader(data).read(pb.PersistedRecoveryPaxosData)
     except RpcProtocolError as fault:
         raise IllegalStateError(f"the record of the recovery of segment {first_txid} is damaged: {fault}") from fault
-    accepted = AcceptedRecovery(segment_of(message.segmentState), signed(message.acceptedInEpoch, 64))
+    accepted = AcceptedRecovery(segment_of(message.segmentState), signed64(message.acceptedInEpoch))
     if accepted.segment.first != first_txid:
         problem = f"the record of the recovery of segment {first_txid} belongs to segment {accepted.segment.first}"
         raise IllegalStateError(problem)

@@ -14,6 +14,7 @@ from checkpointer.storage.formatting import write_seen_txid, write_version
 from engine.saver import save_image
 from hadoop_common.errors import StorageError
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import UINT64
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
@@ -32,7 +33,6 @@ _ROOT_MODE = 0o755
 _SYSTEM_POLICIES = 5
 _MASK_BITS = 3
 _UNLIMITED = (1 << 63) - 1
-_UINT64 = (1 << 64) - 1
 _FORCE_HINT = "Specify other directories; --force deletes all their content."
 
 
@@ -58,7 +58,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
     root = pb.INode(type=pb.INode.DIRECTORY, id=ROOT_INODE_ID, name=b"")
     root.directory.modificationTime = int(time.time() * 1000)
     root.directory.nsQuota = _UNLIMITED
-    root.directory.dsQuota = _UINT64
+    root.directory.dsQuota = UINT64
     root.directory.permission = pack_permission(*owner, _ROOT_MODE)
     names = pb.NameSystemSection(
         namespaceId=info.namespace_id,

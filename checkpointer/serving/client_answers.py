@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import refused_read
+from hadoop_common.java_numbers import unsigned64
 from hadoop_rpc.client_messages import (
     acl_message,
     erasure_coding_message,
@@ -16,7 +17,6 @@ from hadoop_rpc.client_messages import (
     snapshot_message,
     snapshottable_message,
     storage_policy_message,
-    unsigned,
 )
 from hadoop_rpc.client_values import ClientInode
 from hadoop_rpc.proto import client_namenode_pb2 as pb
@@ -186,9 +186,9 @@ def _content_summary(read: NamespaceRead, request: pb.PathRequestProto) -> pb.Ge
             length=content.length,
             fileCount=content.files,
             directoryCount=content.directories,
-            quota=unsigned(found.quotas.names),
+            quota=unsigned64(found.quotas.names),
             spaceConsumed=content.space,
-            spaceQuota=unsigned(found.quotas.space),
+            spaceQuota=unsigned64(found.quotas.space),
             snapshotLength=past.length,
             snapshotFileCount=past.files,
             snapshotDirectoryCount=past.directories,
@@ -203,9 +203,9 @@ def _quota_usage(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetQuo
     return pb.GetQuotaUsageResponseProto(
         usage=pb.QuotaUsageProto(
             fileAndDirectoryCount=found.totals.files + found.totals.directories,
-            quota=unsigned(found.quotas.names),
+            quota=unsigned64(found.quotas.names),
             spaceConsumed=found.totals.space,
-            spaceQuota=unsigned(found.quotas.space),
+            spaceQuota=unsigned64(found.quotas.space),
         )
     )
 

@@ -23,9 +23,10 @@ from engine.namespace.diffs import (
 from engine.namespace.references import Hub, InodeReferences, Numbering, WithName
 from engine.namespace.snapshots import Snapshot, SnapshotManager
 from hadoop_common.block import Block
+from hadoop_common.java_numbers import UINT64, signed64, unsigned64
 from image_format.errors import RecordError
 from image_format.index import Bytes, Ids, ImageIndex
-from image_format.inode_features import RowCopy, has_unknown_fields, to_signed
+from image_format.inode_features import RowCopy, has_unknown_fields
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.kernels.tags import CreatedListEntry
@@ -36,7 +37,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 _SECTION = "SNAPSHOT_DIFF"
-_UINT64 = (1 << 64) - 1
 _NAME_TAG = CreatedListEntry.name
 _MAX_SHORT_NAME = 0x7F - 2
 """Longest name for which both lengths in a CreatedListEntry take one byte."""
@@ -71,7 +71,7 @@ class _DefaultTypeQuotas:
 
     def apply(self, copy: pb.INodeDirectory) -> None:
         """Set a quota of 0 for every storage type in a copy that has other quotas."""
-        limited = copy.nsQuota != _UINT64 or copy.dsQuota != _UINT64
+        limited = copy.nsQuota != UINT64 or copy.dsQuota != UINT64
         if limited and not copy.HasField("typeQuotas"):
             for storage_type in self._types:
                 copy.typeQuotas.quotas.add(storageType=storage_type, quota=0)
@@ -154,10 +154,10 @@ class DiffDecoder:
         message = reader.read(pb.FileDiff)
         self._check_known(message, row, offset)
         present = {block.block_id: block for block in self._table.file_blocks(row)}
-        blocks = [Block(to_signed(b.blockId), to_signed(b.numBytes), to_signed(b.genStamp)) for b in message.blocks]
+        blocks = [Block(signed64(b.blockId), signed64(b.numBytes), signed64(b.genStamp)) for b in message.blocks]
         diff = FileDiff(
             snapshot_id=message.snapshotId,
-            file_size=to_signed(message.fileSize),
+            file_size=signed64(message.fileSize),
             name=message.name,
             copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
         )
@@ -289,7 +289,7 @@ class DiffEncoder:
                     yield encode_delimited(reader.read(pb.CreatedListEntry))
 
     def _file_message(self, diff: FileDiff) -> pb.FileDiff:
-        message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=diff.file_size & _UINT64)
+        message = pb.FileDiff(snapshotId=diff.snapshot_id, fileSize=unsigned64(diff.file_size))
         if isinstance(diff.copy, RowCopy):
             message.name = self._table.name_of(diff.copy)
             self._table.fill_file(message.snapshotCopy, diff.copy)
@@ -298,7 +298,9 @@ class DiffEncoder:
             message.snapshotCopy.CopyFrom(diff.copy)
         for block in diff.blocks or ():
             message.blocks.add(
-                blockId=block.block_id & _UINT64, genStamp=block.genstamp & _UINT64, numBytes=block.num_bytes & _UINT64
+                blockId=unsigned64(block.block_id),
+                genStamp=unsigned64(block.genstamp),
+                numBytes=unsigned64(block.num_bytes),
             )
         return message
 

@@ -10,12 +10,10 @@ from engine.namespace.references import WithName
 from engine.namespace.snapshot_lookup import SnapshotLookup
 from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
-from image_format.inode_features import to_signed
+from hadoop_common.java_numbers import signed64, unsigned64
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import COPIED, DIRECTORY, LAST_COMPLETE, SYMLINK
 from image_format.layout import LayoutVersion, supports
-
-_UINT64 = (1 << 64) - 1
 
 
 class DiffRecorder:
@@ -81,7 +79,7 @@ class DiffRecorder:
         last = diffs.last
         if last is None or last.snapshot_id < latest:
             if isinstance(diffs, FileDiffs):
-                last = FileDiff(latest, to_signed(amount & _UINT64))
+                last = FileDiff(latest, signed64(unsigned64(amount)))
                 diffs.add(last)
             else:
                 last = DirectoryDiff(latest, self._tree.child_count(row, amount))
@@ -116,7 +114,7 @@ class DiffRecorder:
         last = diffs.last
         if last is None or last.snapshot_id < latest:
             size = sum(block.num_bytes for block in self._table.file_blocks(row))
-            last = FileDiff(latest, to_signed(size & _UINT64))
+            last = FileDiff(latest, signed64(unsigned64(size)))
             diffs.add(last)
             self.diffs.note(row, latest)
         return last

@@ -11,7 +11,8 @@ from typing import Generic, TypeVar
 from engine.namespace.references import WithName
 from engine.namespace.snapshots import Snapshot
 from hadoop_common.block import Block
-from image_format.inode_features import RowCopy, to_signed
+from hadoop_common.java_numbers import signed64, unsigned64
+from image_format.inode_features import RowCopy
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 
@@ -20,7 +21,6 @@ CURRENT_STATE = 2147483646
 NO_SNAPSHOT = -1
 LARGEST_ID = (1 << 31) - 3
 """Largest snapshot id that a row can store."""
-_UINT64 = (1 << 64) - 1
 
 
 _id_of = attrgetter("snapshot_id")
@@ -84,7 +84,7 @@ class FileDiff:
             if size >= self.file_size:
                 break
             kept.append(block)
-            size = to_signed((size + block.num_bytes) & _UINT64)
+            size = signed64(unsigned64(size + block.num_bytes))
         self.blocks = kept
 
 

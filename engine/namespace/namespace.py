@@ -23,6 +23,7 @@ from engine.namespace.snapshot_healer import SnapshotHealer
 from engine.namespace.snapshots import SnapshotManager
 from engine.namespace.tree import Tree
 from engine.settings import ReplayRules
+from hadoop_common.java_numbers import unsigned64
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
@@ -35,7 +36,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from journal.ops import PermissionStatus
 
-_UINT64 = (1 << 64) - 1
 _NO_STRIPED_BLOCK = -(1 << 63)
 _OLDER_IMAGE = (
     "If a NameNode of a newer release wrote the edits after an upgrade, merge with `--layout` and the "
@@ -225,7 +225,7 @@ class Namespace:
             last = self.info.lastAllocatedStripedBlockId - (1 << 64)
         if block_id < last:
             raise NamespaceError(f"block id {block_id} is below {last}")
-        self.info.lastAllocatedStripedBlockId = block_id & _UINT64
+        self.info.lastAllocatedStripedBlockId = unsigned64(block_id)
 
     # ---- healing -------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.errors import NamespaceError
+from hadoop_common.java_numbers import signed64, unsigned32, unsigned64
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
@@ -13,8 +14,6 @@ from image_format.varint import encode_delimited
 from journal.ops import DelegationKey, DelegationTokenIdent
 
 _SECTION = "SECRET_MANAGER"
-_UINT64 = (1 << 64) - 1
-_UINT32 = (1 << 32) - 1
 _SIGN = 1 << 31
 
 
@@ -52,9 +51,9 @@ class SecretManager:
         Raises:
             NamespaceError: the key has no material, so its tokens could not be loaded.
         """
-        if not key.key and any(token.masterKeyId == key.key_id & _UINT32 for token in self._tokens.values()):
+        if not key.key and any(token.masterKeyId == unsigned32(key.key_id) for token in self._tokens.values()):
             raise NamespaceError(f"master key {key.key_id} has no key material, which tokens require")
-        message = pb.DelegationKey(id=key.key_id & _UINT32, expiryDate=key.expiry_date & _UINT64)
+        message = pb.DelegationKey(id=unsigned32(key.key_id), expiryDate=unsigned64(key.expiry_date))
         if key.key is not None:
             message.key = key.key
         self._keys[message.id] = message
@@ -67,9 +66,9 @@ class SecretManager:
         Raises:
             NamespaceError: the token exists, or its key has no material.
         """
-        if ident.master_key_id & _UINT32 not in self._keys:
+        if unsigned32(ident.master_key_id) not in self._keys:
             return False
-        if not self._keys[ident.master_key_id & _UINT32].key:
+        if not self._keys[unsigned32(ident.master_key_id)].key:
             raise NamespaceError(f"master key {ident.master_key_id} of token {ident.sequence_number} has no material")
         token = _token(ident, renew_date)
         identity = token_identity(token)
@@ -85,7 +84,7 @@ class SecretManager:
         token = self._tokens.get(token_identity(_token(ident, renew_date)))
         if token is None:
             return False
-        token.expiryDate = renew_date & _UINT64
+        token.expiryDate = unsigned64(renew_date)
         self.changed = True
         return True
 
@@ -99,10 +98,10 @@ class SecretManager:
     def secret_of(self, ident: DelegationTokenIdent) -> TokenSecret | None:
         """Return the secret of a token; None if the token or the material of its key is unknown."""
         token = self._tokens.get(token_identity(_token(ident, 0)))
-        key = self._keys.get(ident.master_key_id & _UINT32)
+        key = self._keys.get(unsigned32(ident.master_key_id))
         if token is None or key is None or not key.key:
             return None
-        return TokenSecret(key.key, min(_signed(token.expiryDate), ident.max_date))
+        return TokenSecret(key.key, min(signed64(token.expiryDate), ident.max_date))
 
     def encode(self) -> bytes:
         self._header.numKeys = len(self._keys)
@@ -116,19 +115,14 @@ def _larger(one: int, other: int) -> int:
     return max(one, other, key=lambda number: number - ((number & _SIGN) << 1))
 
 
-def _signed(number: int) -> int:
-    """Return a 64-bit number as a NameNode reads it."""
-    return number - ((number >> 63) << 64)
-
-
 def _token(ident: DelegationTokenIdent, renew_date: int) -> pb.PersistToken:
     return pb.PersistToken(
         owner=ident.owner,
         renewer=ident.renewer,
         realUser=ident.real_user,
-        issueDate=ident.issue_date & _UINT64,
-        maxDate=ident.max_date & _UINT64,
-        sequenceNumber=ident.sequence_number & _UINT32,
-        masterKeyId=ident.master_key_id & _UINT32,
-        expiryDate=renew_date & _UINT64,
+        issueDate=unsigned64(ident.issue_date),
+        maxDate=unsigned64(ident.max_date),
+        sequenceNumber=unsigned32(ident.sequence_number),
+        masterKeyId=unsigned32(ident.master_key_id),
+        expiryDate=unsigned64(renew_date),
     )

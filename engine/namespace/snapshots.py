@@ -9,9 +9,10 @@ import numpy as np
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.default_quota import set_record_default
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import signed64
 from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
-from image_format.inode_features import has_unknown_fields, to_signed
+from image_format.inode_features import has_unknown_fields
 from image_format.messages import MessageReader
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
@@ -90,7 +91,7 @@ class SnapshotManager:
         self._header = pb.SnapshotSection() if reader.done else reader.read(pb.SnapshotSection)
         self._file = base.file
         self._first_new = self._header.snapshotCounter
-        self._snapshottable = dict.fromkeys(map(to_signed, self._header.snapshottableDir))
+        self._snapshottable = dict.fromkeys(map(signed64, self._header.snapshottableDir))
         self.changed = False
         self.roots_changed = 0
         self._by_id: dict[int, Snapshot] = {}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError
 from engine.namespace import Namespace
+from hadoop_common.java_numbers import unsigned64
 from image_format.layout import LayoutVersion
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
-
-_UINT64 = (1 << 64) - 1
 
 
 def segment_marker(namespace: Namespace, op: ops.EditOp) -> None:
@@ -95,7 +94,7 @@ def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -
     if namespace.upgrade_started:
         raise NamespaceError("an earlier rolling upgrade is not finalized")
     namespace.upgrade_started = namespace.upgrade_seen = True
-    namespace.info.rollingUpgradeStartTime = op.time & _UINT64
+    namespace.info.rollingUpgradeStartTime = unsigned64(op.time)
 
 
 def rolling_upgrade_finalize(namespace: Namespace, op: ops.RollingUpgradeFinalizeOp) -> None:

@@ -12,6 +12,7 @@ from engine.namespace import Namespace
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.op_paths import encode_name
 from engine.namespace.snapshots import Snapshot
+from hadoop_common.java_numbers import UINT64, unsigned64
 from image_format.inode_features import RowCopy
 from image_format.inode_table import InodeTable
 from image_format.layout import LayoutVersion, supports
@@ -20,7 +21,6 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, DisallowSnapshotOp, RenameSnapshotOp
 
-_UINT64 = (1 << 64) - 1
 _ORDERED = "dfs.namenode.snapshot.deletion.ordered"
 # The layout of 3.4.0, the first release with ordered deletion.
 _FIRST_WITH_ORDER = LayoutVersion.NVDIMM_SUPPORT
@@ -100,9 +100,9 @@ def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDire
     InodeTable.fill_directory(copy, kept)
     if not with_quotas:
         # Hadoop 2.7 omits quotas.
-        copy.nsQuota = copy.dsQuota = _UINT64
+        copy.nsQuota = copy.dsQuota = UINT64
         copy.ClearField("typeQuotas")
-    copy.modificationTime = mtime & _UINT64
+    copy.modificationTime = unsigned64(mtime)
     return copy
 
 
@@ -219,7 +219,7 @@ def rename_snapshot(namespace: Namespace, row: int, old: bytes, new: bytes, mtim
 def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, mtime: int | None) -> None:
     namespace.snapshots.rename(snapshot, name)
     if mtime is not None:
-        snapshot.directory.modificationTime = mtime & _UINT64
+        snapshot.directory.modificationTime = unsigned64(mtime)
     diffs = namespace.recorder.diffs.of_directory(row)
     for diff in [] if diffs is None else diffs.items:
         if diff.is_root and diff.snapshot_id == snapshot.id:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
+from hadoop_common.java_numbers import signed64
 from image_format.layout import LayoutVersion
 from image_format.reader import ImageFile
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind
@@ -13,7 +14,6 @@ from image_tools.compare.inodes import compare_inodes, compare_stray_entries
 from image_tools.compare.managers import compare_counters, compare_managers
 from image_tools.compare.side import ComparedImage
 from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
-from image_tools.dump.values import signed64
 
 _REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 

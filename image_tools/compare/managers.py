@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_tools.compare.difference import Difference, ItemKind, changed_attributes, compare_tables
 from image_tools.compare.record_attributes import (
     cache_directive_meaning,
@@ -18,7 +19,6 @@ from image_tools.compare.record_attributes import (
     token_meaning,
 )
 from image_tools.compare.side import ComparedImage
-from image_tools.dump.values import signed32, signed64
 
 _NO_STRIPED_BLOCK = -(1 << 63)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import SerialNames, signed32, signed64
+from image_tools.dump.values import SerialNames
 
 _Meaning = dict[str, Any]
 _NO_ACK = (1 << 63) - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import StringKind
@@ -12,7 +13,7 @@ from image_format.varint import parse_message
 from image_tools.compare.record_attributes import plain
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.tree import ImageTree
-from image_tools.dump.values import SerialNames, signed32, signed64
+from image_tools.dump.values import SerialNames
 
 
 class ComparedReference(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind, changed_attributes, compare_tables
@@ -17,7 +18,6 @@ from image_tools.compare.inodes import strings_agree
 from image_tools.compare.record_attributes import blocks_meaning, directory_meaning, file_meaning, inode_meaning, plain
 from image_tools.compare.side import ComparedImage
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords
-from image_tools.dump.values import signed32, signed64
 
 _DiffTable = dict[int, dict[str, Any]]
 _SECTION = "SNAPSHOT_DIFF"

@@ -31,6 +31,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed64
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message
 from image_tools.dump.kernels.program import BASE64
@@ -50,7 +51,7 @@ from image_tools.dump.template import (
     separate,
     when,
 )
-from image_tools.dump.values import SerialNames, java_text, signed64
+from image_tools.dump.values import SerialNames, java_text
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)

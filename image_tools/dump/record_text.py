@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import unsigned64
 from hadoop_common.java_utf8 import decode_java_utf8
 from image_format.errors import BufferOrigin
 from image_format.inode_scan import read_inode_header
@@ -25,7 +26,6 @@ Bytes = npt.NDArray[np.uint8]
 _CHUNK = 1 << 20
 _FIRST_WORDS = 1 << 10
 _MAX_WORDS = 1 << 18
-_UINT64 = (1 << 64) - 1
 _NO_NUMBERS = np.zeros(0, np.int64)
 _NO_PATHS = Paths(
     np.zeros(0, np.int32), np.zeros(0, np.bool_), _NO_NUMBERS, np.zeros(0, np.uint8), _NO_NUMBERS, _NO_NUMBERS, -1
@@ -87,7 +87,7 @@ class _WordTable:
     def learn(self, kind: int, key: int) -> bool:
         """Add the word of a number; return whether a word exists. Propagates errors of the template's function."""
         try:
-            word = self._kinds[kind](key & _UINT64)
+            word = self._kinds[kind](unsigned64(key))
         except KeyError:
             return False
         if len(self._known) >= _MAX_WORDS:

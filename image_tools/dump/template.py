@@ -20,9 +20,10 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed32, signed64, unsigned64
 from image_tools.dump.kernels import program as kernel
 from image_tools.dump.kernels.program import Program
-from image_tools.dump.values import java_text, local_minutes, signed32, signed64
+from image_tools.dump.values import java_text, local_minutes
 
 __all__ = [
     "CHECKED_FEATURES",
@@ -67,7 +68,6 @@ _SIZES = {
 _SIGNED = (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_INT32)
 _WIRE = {FieldDescriptor.TYPE_FIXED64: 1, FieldDescriptor.TYPE_FIXED32: 5}
 _LENGTH = 2
-_UINT64 = (1 << 64) - 1
 _TEXTS = (FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)
 
 
@@ -362,7 +362,7 @@ class RecordTemplate:
                 return lambda value: str(len(value))
             case kernel.TOTAL:
                 inner = step.inner
-                return lambda value: str(signed64(sum([getattr(item, inner) for item in value]) & _UINT64))
+                return lambda value: str(signed64(unsigned64(sum([getattr(item, inner) for item in value]))))
             case kernel.HEX:
                 return lambda value: bytes(value).hex()
             case kernel.BASE64:

@@ -27,16 +27,6 @@ _CACHED_OWNERS = 1 << 16
 _ODD_IN_CSV = frozenset(',"\r\n')
 
 
-def signed64(value: int) -> int:
-    """Convert an unsigned 64-bit field to a Java long."""
-    return value - (1 << 64) if value >> 63 else value
-
-
-def signed32(value: int) -> int:
-    """Convert an unsigned 32-bit field to a Java int."""
-    return value - (1 << 32) if value >> 31 else value
-
-
 def java_text(value: str | bytes) -> str:
     """Decode a string or bytes field like Java, with U+FFFD for invalid UTF-8."""
     if isinstance(value, bytes):

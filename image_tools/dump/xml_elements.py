@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.erasure_policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.record_text import inode_texts, record_texts
@@ -25,7 +26,7 @@ from image_tools.dump.template import (
     put_word,
     when,
 )
-from image_tools.dump.values import java_text, signed32, signed64, utc_millis
+from image_tools.dump.values import java_text, utc_millis
 
 _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\\\\&\"'<>\ud800-\udfff\ufffe\uffff]")
 _ENTITIES = {"&": "&amp;", '"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;"}

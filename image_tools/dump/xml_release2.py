@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
 from image_tools.dump.template import CHECKED_FEATURES, CHECKED_QUOTAS
-from image_tools.dump.values import SerialNames, java_text, mode_symbols, signed32, signed64
+from image_tools.dump.values import SerialNames, java_text, mode_symbols
 from image_tools.dump.xml_elements import (
     BLOCKS,
     PERMISSION,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hadoop_common.hadoop_releases import HADOOP_3
+from hadoop_common.java_numbers import signed64
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.kernels.program import HEX
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
 from image_tools.dump.template import always_inside, decide_utf8, each, inside, literal, put_data, put_word, when
-from image_tools.dump.values import SerialNames, java_text, signed64
+from image_tools.dump.values import SerialNames, java_text
 from image_tools.dump.xml_elements import (
     BLOCKS,
     PERMISSION,

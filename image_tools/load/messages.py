@@ -7,6 +7,7 @@ from calendar import timegm
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from hadoop_common.java_numbers import signed64
 from hadoop_common.quantities import counted
 from image_format.errors import ImageFormatError
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
@@ -74,8 +75,7 @@ class ElementFields:
 
     def signed(self, tag: str) -> int:
         """Return a number in the form of a signed field."""
-        value = self.number(tag)
-        return value - (1 << 64) if value >> 63 else value
+        return signed64(self.number(tag))
 
     def date(self, tag: str) -> int:
         """Return a date in UTC as milliseconds since 1970."""

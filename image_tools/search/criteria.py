@@ -11,6 +11,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import unsigned64
 from image_format.inode_columns import InodeColumns
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_tools.dump.values import SerialNames
@@ -115,7 +116,7 @@ class CriteriaMatcher:
         """Return whether the serials of an owner and a group match."""
         known = self._owned.get(pair)
         if known is None:
-            owner = self._names.owner((pair << _MODE_BITS) % (1 << 64))
+            owner = self._names.owner(unsigned64(pair << _MODE_BITS))
             by_user = not self._criteria.owner or owner.user == self._criteria.owner
             known = self._owned[pair] = by_user and (not self._criteria.group or owner.group == self._criteria.group)
         return known

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hadoop_common.java_numbers import signed32, signed64
 from hadoop_common.printable import escaped
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser
-from image_tools.dump.values import java_text, local_minutes, mode_symbols, signed32, signed64, storage_policy_name
+from image_tools.dump.values import java_text, local_minutes, mode_symbols, storage_policy_name
 from image_tools.namespace_browser import LocatedInode, Place, SnapshotFolder
 from image_tools.namespace_reads import NamespaceReads, components
 from image_tools.permission_checker import ReadRefusedError

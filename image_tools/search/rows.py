@@ -9,6 +9,7 @@ from typing import Any
 
 from hadoop_common.durable import written_atomically
 from hadoop_common.file_faults import error_text, hint_for
+from hadoop_common.java_numbers import unsigned64
 from hadoop_common.java_utf8 import decode_java_utf8
 from hadoop_common.printable import escaped
 from image_format.errors import ImageStorageError
@@ -78,7 +79,7 @@ def write_parquet(scan: NamespaceScan, batches: Iterable[FoundInodes], output: P
 def _rows(scan: NamespaceScan, found: FoundInodes) -> Iterator[dict[str, Any]]:
     columns = found.columns
     for number, (slot, path) in enumerate(zip(found.slots.tolist(), scan.paths(found), strict=True)):
-        owner = scan.names.owner(int(columns.permission[number]) % (1 << 64))
+        owner = scan.names.owner(unsigned64(int(columns.permission[number])))
         values = (
             java_text(path),
             _KIND_NAMES[int(columns.kind[number])],

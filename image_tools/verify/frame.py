@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.file_kind import HEAD_BYTES
+from hadoop_common.java_numbers import signed32
 from hadoop_common.mapped_file import MappedFile
 from hadoop_common.quantities import counted
 from image_format.codec_choice import class_of, is_known_at
@@ -184,7 +185,7 @@ def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
 
 def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: Findings) -> ImageFrame | None:
     place = BufferOrigin(str(path), base=base)
-    layout = message.layoutVersion - (1 << 32) if message.layoutVersion >> 31 else message.layoutVersion
+    layout = signed32(message.layoutVersion)
     try:
         find_codec(str(message.codec))
         check_readable(layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import UINT64
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.verify.fixes import Fixes
@@ -18,7 +19,6 @@ _BODIES = {pb.INode.FILE: "file", pb.INode.DIRECTORY: "directory", pb.INode.SYML
 # Too many replicas only waste space; too few risk the loss of data.
 _REPLICATION = 3
 _BLOCK_SIZE = 134217728
-_NO_QUOTA = (1 << 64) - 1
 
 
 def fix_inodes(inodes: InodeArrays, strings: StringTableCheck, fixes: Fixes) -> None:
@@ -64,8 +64,8 @@ def _fix_record(message: pb.INode, flags: int) -> None:
         _fix_file(message.file, flags)
     elif message.type == pb.INode.DIRECTORY and flags & bits.IMPOSSIBLE:
         for field in ("nsQuota", "dsQuota"):
-            if (1 << 63) <= getattr(message.directory, field) < _NO_QUOTA:
-                setattr(message.directory, field, _NO_QUOTA)
+            if (1 << 63) <= getattr(message.directory, field) < UINT64:
+                setattr(message.directory, field, UINT64)
 
 
 def _fix_kind(message: pb.INode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.java_numbers import UINT64
 from image_format.name_order import name_key
 from image_format.permission import pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -13,7 +14,6 @@ from image_tools.verify.inode_fixes import fix_header
 from image_tools.verify.inodes import DIRECTORY
 
 LOST_FOUND = b"lost+found"
-_NO_QUOTA = (1 << 64) - 1
 _MODE = 0o700
 
 
@@ -80,7 +80,7 @@ class _Attachment:
         number = max(int(inodes.header.lastInodeId), int(inodes.ids[-1])) + 1
         made = pb.INode(type=pb.INode.DIRECTORY, id=number, name=name)
         made.directory.modificationTime = root.modificationTime
-        made.directory.nsQuota = made.directory.dsQuota = _NO_QUOTA
+        made.directory.nsQuota = made.directory.dsQuota = UINT64
         made.directory.permission = pack_permission(user, group, _MODE)
         self._fixes.replace("INODE", inodes.end, inodes.end, encode_delimited(made))
         fix_header(inodes, self._fixes, inodes.count + 1, last_id=number)

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError, Message
 
+from hadoop_common.java_numbers import signed64
 from hadoop_common.quantities import counted
 from image_format.proto import fsimage_pb2 as pb
 from image_format.token_identity import token_identity
 from image_format.varint import Record, encode_delimited
-from image_tools.dump.values import signed64
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import signed64, unsigned64
 from hadoop_common.names import parse_image
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from image_tools.dump.values import signed64
 from image_tools.verify.findings import Findings
 from image_tools.verify.fixes import Fixes
 from image_tools.verify.frame import ImageFrame
@@ -92,6 +92,6 @@ class NamesystemCheck:
             counter = signed64(getattr(info, name)) if present else -(1 << 63)
             if used > counter:
                 self._view.add(code, f"{name} is {counter}, a block has {used}", 0)
-                setattr(info, name, used & (1 << 64) - 1)
+                setattr(info, name, unsigned64(used))
         if fixes is not None and info != self.info:
             fixes.replace("NS_INFO", 0, len(self._view.data), encode_delimited(info))

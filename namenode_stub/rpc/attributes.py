@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hadoop_rpc.client_messages import signed
+from hadoop_common.java_numbers import signed64
 from hadoop_rpc.client_values import AclEntryView
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
@@ -25,7 +25,7 @@ def attribute_changes(names: ActiveNamespace, once: OnceOnly, switch: ServiceSwi
     def set_quota(request: pb.SetQuotaRequestProto) -> None:
         if request.HasField("storageType"):
             raise OperationRefusedError(f"{request.path} cannot have a storage type quota: there are no DataNodes")
-        quotas = signed(request.namespaceQuota), signed(request.storagespaceQuota)
+        quotas = signed64(request.namespaceQuota), signed64(request.storagespaceQuota)
         attributes.set_quota(client_path(request.path), *quotas)
 
     return {
@@ -34,7 +34,7 @@ def attribute_changes(names: ActiveNamespace, once: OnceOnly, switch: ServiceSwi
         ),
         "setOwner": change(lambda each: attributes.set_owner(client_path(each.src), each.username, each.groupname)),
         "setTimes": change(
-            lambda each: attributes.set_times(client_path(each.src), signed(each.mtime), signed(each.atime))
+            lambda each: attributes.set_times(client_path(each.src), signed64(each.mtime), signed64(each.atime))
         ),
         "setReplication": set_replication,
         "setQuota": switch.for_superusers(change(set_quota)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hadoop_rpc.client_messages import inode_message, signed
+from hadoop_common.java_numbers import signed64
+from hadoop_rpc.client_messages import inode_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
@@ -74,7 +75,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
         return result(files.complete(client_path(request.src), request.clientName, request.fileId, last_block=last))
 
     def truncate(request: pb.TruncateRequestProto, context: CallContext) -> pb.ResultProto:
-        path, length = client_path(request.src), signed(request.newLength)
+        path, length = client_path(request.src), signed64(request.newLength)
         return result(files.truncate(path, length, request.clientName, caller_of(context)))
 
     def recover_lease(request: pb.RecoverLeaseRequestProto, _: CallContext) -> pb.ResultProto:

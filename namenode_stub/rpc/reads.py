@@ -8,7 +8,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from checkpointer.serving.client_answers import ANSWERS
-from hadoop_rpc.client_messages import inode_message, signed
+from hadoop_common.java_numbers import signed64
+from hadoop_rpc.client_messages import inode_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from image_tools.namespace_browser import LocatedInode, Place
@@ -103,7 +104,7 @@ class Reads:
         if status.fileType != pb.HdfsFileStatusProto.IS_FILE:
             return
         is_present = isinstance(place, LocatedInode) and place.snapshot is None
-        inode = read.browser.inode(signed(status.fileId)) if is_present else None
+        inode = read.browser.inode(signed64(status.fileId)) if is_present else None
         located, offset = status.locations, 0
         located.fileLength = status.length
         located.underConstruction = inode is not None and inode.file.HasField("fileUC")

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.inode_columns import read_inode_columns
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
-from image_tools.dump.values import signed32, signed64
 from pipeline.host_image import HostImage
 
 Ids = npt.NDArray[np.int64]

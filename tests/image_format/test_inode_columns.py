@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.java_numbers import signed64
 from image_format.errors import BufferOrigin, RecordError
 from image_format.inode_columns import InodeColumns, read_inode_columns
-from image_format.inode_features import to_signed
 from image_format.kernels.directory_tree import (
     NOT_IN_TREE,
     directory_lengths,
@@ -54,7 +54,7 @@ def twin(inode: pb.INode) -> dict[str, int]:
     else:
         link = inode.symlink
         row |= {"mtime": link.modificationTime, "atime": link.accessTime, "permission": link.permission}
-    return {name: to_signed(value % (1 << 64)) for name, value in row.items()}
+    return {name: signed64(value % (1 << 64)) for name, value in row.items()}
 
 
 @given(st.lists(inodes(), max_size=8), st.none() | st.integers(0, 255))

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from image_tools.dump.records import PROGRESS_STEP, ImageRecords
-from image_tools.dump.values import mode_symbols, signed32, signed64, utc_millis
+from image_tools.dump.values import mode_symbols, utc_millis
 from image_tools.dump.xml_dump import XmlForm, dump_xml, form_of
 from image_tools.dump.xml_elements import number, text
 from tests.image_format.image_support import RECORDED, build_image, delimited, minimal_sections, store

@@ -9,12 +9,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from hadoop_common.java_numbers import signed64
 from image_format.erasure_policies import raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.dump.records import FileDiffRecords, ImageRecords
-from image_tools.dump.values import signed64
 from image_tools.namespace_browser import LocatedInode
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hadoop_common.java_numbers import signed64
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import java_text, signed64
+from image_tools.dump.values import java_text
 from pipeline.schema import Table
 
 BATCH_ROWS = 8192

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hadoop_common.java_numbers import signed64
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes, Ids
 from image_format.packed import Packed
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import signed64
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import numbers
 from pipeline.tables.inodes import STORAGE_TYPES

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hadoop_common.java_numbers import signed64
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
@@ -15,7 +16,7 @@ from image_format.permission import AclType, unpack_acl_entry, unpack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import parse_message, read_record
-from image_tools.dump.values import rwx, signed64
+from image_tools.dump.values import rwx
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 

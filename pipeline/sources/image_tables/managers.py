@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed32
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import CacheRecords, SecretRecords
-from image_tools.dump.values import signed32
 from pipeline.sources.image_tables.batches import text, to_micros
 
 _Row = dict[str, Any]

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hadoop_common.java_numbers import signed64
 from image_format.erasure_policies import policies_of
 from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import SerialNames, signed64
+from image_tools.dump.values import SerialNames
 from pipeline.kernels import features as kernel
 from pipeline.sources.image_tables.batches import BATCH_ROWS, numbers, to_batch
 from pipeline.sources.image_tables.blocks import block_batches

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.index import Ids
 from image_format.kernels.records import BY_DIFF_LIST, DIFF_STATE, cut_records
 from image_format.permission import XAttrNamespace
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
-from image_tools.dump.values import SerialNames, signed32, signed64
+from image_tools.dump.values import SerialNames
 from pipeline.sources.image_tables.batches import text, to_micros, total_bytes
 
 _Row = dict[str, Any]

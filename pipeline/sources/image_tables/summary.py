@@ -8,12 +8,12 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.erasure_policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import SECTION_HEADERS, is_sub_section
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.values import signed32, signed64
 from pipeline.sources.image_tables.batches import text
 
 _Row = dict[str, Any]
