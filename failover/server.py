@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Self
 
 from console.blueprint import console_blueprint
 from console.sources import ConsoleSources
@@ -21,6 +20,7 @@ from failover.facts import ControllerFacts, metrics_blueprint, readiness
 from failover.health import HealthMonitor
 from failover.settings import FailoverSettings
 from hadoop_common.access import Resource
+from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import Refusals
 from hadoop_common.process_control import Command, Control
 from hadoop_common.product import product_version
@@ -43,7 +43,7 @@ _HANDLERS = 3
 _STATUS_SECONDS = 5.0
 
 
-class FailoverServer:
+class FailoverServer(Startable):
     """The controller of `settings` with its servers; as a context manager, it starts and stops itself."""
 
     def __init__(self, settings: FailoverSettings) -> None:
@@ -112,17 +112,6 @@ class FailoverServer:
         self.controller.end()
         self.election.close()
         self._http.stop()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:

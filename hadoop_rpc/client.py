@@ -9,12 +9,13 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from hadoop_common.addresses import host_port
 from hadoop_common.back_off import BackOff
+from hadoop_common.lifetimes import Closeable
 from hadoop_rpc.client_link import ClientLink
 from hadoop_rpc.errors import (
     LoginRefusedError,
@@ -65,7 +66,7 @@ DEFAULT_CONNECT_TIMEOUT = 20.0
 M = TypeVar("M", bound=Message)
 
 
-class RpcClient:
+class RpcClient(Closeable):
     """Client of one protocol at one server; thread-safe, and a context manager that closes the connection.
 
     A repeated call keeps its client and call ids, so that the server's retry cache can answer it.
@@ -150,12 +151,6 @@ class RpcClient:
             link, self._link = self._link, None
         if link is not None:
             link.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _connected(self) -> ClientLink:
         with self._lock:

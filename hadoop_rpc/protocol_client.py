@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
+from hadoop_common.lifetimes import Closeable
 from hadoop_rpc.client import DEFAULT_CONNECT_TIMEOUT, DEFAULT_TIMEOUT, RetryPolicy, RpcClient
 from hadoop_rpc.kerberos import security_for
 from hadoop_rpc.rpc_protocol import RpcProtocol
 
 
-class ProtocolClient:
+class ProtocolClient(Closeable):
     """A client of one protocol at one server; a context manager that closes the connection.
 
     Args:
@@ -58,9 +59,3 @@ class ProtocolClient:
     def close(self) -> None:
         """Close the connection; waiting calls raise RpcConnectionError."""
         self._rpc.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Self
 
 from hadoop_common.addresses import host_port
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.file_faults import MORE_THREADS, error_text
+from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
@@ -35,7 +35,7 @@ _REFUSAL = RetriableError("this server is stopping"), RpcErrorCode.APPLICATION
 _Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
 
 
-class RpcServer:
+class RpcServer(Startable):
     """A server of `services`; a context manager that starts and stops it.
 
     Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and a single peer
@@ -176,13 +176,6 @@ class RpcServer:
             _LOG.warning("%d calls are still running and are abandoned", busy)
         while any(channel.unsent for channel in self._channels()) and time.monotonic() < deadline:
             time.sleep(_FLUSH_SECONDS)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     # ---- for connections -----------------------------------------------------------------------------------
 

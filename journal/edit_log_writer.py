@@ -23,8 +23,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
 
+from hadoop_common.lifetimes import Closeable
 from hadoop_common.names import SegmentName
 from journal.binary_codec import encode_op
 from journal.errors import JournalError, JournalStorageError
@@ -36,7 +36,7 @@ from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 DEFAULT_CAPACITY = 512 * 1024  # bytes; Hadoop's output buffer of the edit log
 
 
-class EditLogWriter:
+class EditLogWriter(Closeable):
     """An open edit log; thread-safe.
 
     When the journal fails, the writer fails permanently: later calls raise the same error, and nothing is acknowledged.
@@ -103,12 +103,6 @@ class EditLogWriter:
         """Return counts of batches, syncs and waits since the log was opened."""
         with self._lock:
             return self._commit.metrics()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def write(self, op: EditOp) -> int:
         """Assign the next txid to `op`, buffer the operation and return its txid; only `sync` makes it durable.

@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from pathlib import Path
-from typing import Self
 
 from console.blueprint import console_blueprint
 from console.sources import ConsoleSources
@@ -14,6 +13,7 @@ from hadoop_common.access import ANYBODY, AccessControl, AccessRules, Resource
 from hadoop_common.addresses import host_port, is_local
 from hadoop_common.durable import make_with_mode
 from hadoop_common.errors import StorageError
+from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import Refusals
 from hadoop_common.product import product_version
 from hadoop_common.quantities import counted
@@ -57,7 +57,7 @@ def _peers(config: JournalNodeConfig) -> AccessRules:
     return AccessRules(tuple(sorted(hosts)))
 
 
-class JournalNodeServer:
+class JournalNodeServer(Startable):
     """Server of the journals in `config`; as a context manager, it starts and stops itself."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
@@ -148,17 +148,6 @@ class JournalNodeServer:
             sync.join(max(0.0, deadline - time.monotonic()))
         self._syncs = []
         self.node.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @property
     def rpc_address(self) -> tuple[str, int]:

@@ -9,10 +9,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from kazoo.client import KazooClient
 
+from hadoop_common.lifetimes import Startable
 from namenode_stub.demo_stage import DemoError
 from namenode_stub.ports import free_port
 
@@ -65,7 +65,7 @@ def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None
         client.close()
 
 
-class ZooKeeperServer:
+class ZooKeeperServer(Startable):
     """A server with its data in `folder` that can be stopped and restarted.
 
     Args:
@@ -125,10 +125,3 @@ class ZooKeeperServer:
         if process is not None:
             process.kill()
             process.wait()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()

@@ -15,13 +15,14 @@ from collections.abc import Iterable
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import h11
 
 from hadoop_common.addresses import host_port
 from hadoop_common.fair_queue import FairQueue
 from hadoop_common.file_faults import MORE_THREADS
+from hadoop_common.lifetimes import Startable
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.socket_loop import SocketLoop
@@ -60,7 +61,7 @@ _CONTINUE = h11.InformationalResponse(status_code=100, headers=[], reason=b"Cont
 _Work = tuple[HttpChannel, h11.Connection, h11.Request, float]
 
 
-class HttpServer:
+class HttpServer(Startable):
     """A server of a WSGI application with threads in this process; a context manager.
 
     Bodies are streamed in both directions without a size limit. If `port` is 0, the server uses a free port; see
@@ -193,13 +194,6 @@ class HttpServer:
         for thread in started:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in started)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     # ---- the loop's thread ---------------------------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from hadoop_common.durable import rename_durably
 from hadoop_common.file_faults import error_text
+from hadoop_common.lifetimes import Closeable
 from hadoop_common.names import checkpoint_name, image_name
 from image_format.array_allocator import BufferPool
 from image_format.errors import ImageFormatError, ImageStorageError, UnsupportedCodecError
@@ -38,7 +38,7 @@ class ReceivedFile:
     failures: tuple[str, ...]
 
 
-class FileReceiver:
+class FileReceiver(Closeable):
     """A receiver that writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
 
     A context manager that removes uncommitted files. A directory that fails is dropped; an error is raised if all
@@ -120,12 +120,6 @@ class FileReceiver:
         self._files.abort()
         for path in self._complete:
             path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _flush(self) -> None:
         # the slice must not change while the writing threads use it

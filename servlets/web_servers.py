@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.tls.reloading import ServerTls
 from hadoop_common.tls.settings import WebAddresses
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 
-class WebServers:
+class WebServers(Startable):
     """A context manager that serves the application.
 
     Raises:
@@ -69,10 +70,3 @@ class WebServers:
     @property
     def urls(self) -> list[str]:
         return [each.url for each in self._servers]
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()

@@ -12,10 +12,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
-from typing import Self
 from zlib import crc32
 
 from hadoop_common.durable import fsync_directory
+from hadoop_common.lifetimes import Closeable
 from journal.bookie.state import BookieRecord, EntryRecord, FenceRecord, KeyRecord, RecordPlace
 from journal.errors import JournalError
 
@@ -48,7 +48,7 @@ def decode_payload(payload: bytes) -> BookieRecord:
     return EntryRecord(ledger_id, entry_id, payload)
 
 
-class JournalFile:
+class JournalFile(Closeable):
     """The journal file at `path`, which is created if it is missing.
 
     A partial record that a crash left at the end is truncated. A damaged record before complete records raises an
@@ -136,12 +136,6 @@ class JournalFile:
 
     def close(self) -> None:
         os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _payload(self, offset: int, size: int) -> bytes | None:
         """Return the payload of the record at `offset`; None if it is not complete."""
