@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 POLICY_IDS = 16
 """Number of possible ids of a policy, which has four bits."""
 UNSPECIFIED_POLICY = 0
 DEFAULT_POLICY = 7
+_TRANSIENT = "RAM_DISK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,18 @@ class StoragePolicy:
     creation_fallback: tuple[str, ...]
     replication_fallback: tuple[str, ...]
     copied: bool = False
+
+    @property
+    def lasting(self) -> tuple[str, ...]:
+        """Storage types of `creation` that survive a restart of the DataNode; only these can have quotas."""
+        return tuple(each for each in self.creation if each != _TRANSIENT)
+
+    def replicas_by_type(self, replication: int) -> Mapping[str, int]:
+        """Return the number of replicas in each type of `lasting` (BlockStoragePolicy.chooseStorageTypes)."""
+        counts = Counter(self.lasting[: max(replication, 0)])
+        if self.creation[-1] != _TRANSIENT:
+            counts[self.creation[-1]] += max(replication - len(self.lasting), 0)
+        return counts
 
 
 STORAGE_POLICIES = (

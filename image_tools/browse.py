@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from image_tools.namespace_browser import (
     leaf_totals,
     places_along,
 )
+from image_tools.type_usage import LIMITED_TYPES, file_usage, type_usage
 
 
 class ImageBrowser(NamespaceBrowser):
@@ -117,12 +118,13 @@ class ImageBrowser(NamespaceBrowser):
             RecordError: a record is damaged.
             ImageStorageError: not enough disk space.
         """
-        return ContentTotals(self._content(place))
+        if place.snapshot is not None:
+            return self._past_content(place)
+        types = self._present_usage(place) if place.inode.directory.typeQuotas.quotas else {}
+        return ContentTotals(self._present_content(place), types=types)
 
-    def _content(self, top: LocatedInode) -> SubtreeTotals:
-        if top.snapshot is None:
-            return self._present_content(top)
-        totals = NO_TOTALS
+    def _past_content(self, top: LocatedInode) -> ContentTotals:
+        totals, usage = NO_TOTALS, np.zeros(len(LIMITED_TYPES), np.int64)
         # not recursive, because a path may have more levels than Python allows nested calls
         waiting: list[Iterator[LocatedInode]] = [iter((top,))]
         while waiting:
@@ -134,7 +136,8 @@ class ImageBrowser(NamespaceBrowser):
                 waiting.append(self.children(place))
             else:
                 totals = totals.plus(leaf_totals(place.inode, self.erasure_policies))
-        return totals
+                usage += file_usage(place.inode.file, place.policy)
+        return ContentTotals(totals, types=dict(zip(LIMITED_TYPES, usage.tolist(), strict=True)))
 
     def _present_content(self, place: LocatedInode) -> SubtreeTotals:
         if not place.inode.HasField("directory"):
@@ -142,6 +145,15 @@ class ImageBrowser(NamespaceBrowser):
         row = find_id(self.index.directory_ids, signed64(place.inode.id))
         totals = SubtreeTotals(*self._totals[row].tolist()) if row >= 0 else NO_TOTALS
         return totals._replace(directories=totals.directories + 1)
+
+    def _present_usage(self, place: LocatedInode) -> Mapping[str, int]:
+        row = find_id(self.index.directory_ids, to_signed(place.inode.id))
+        return {} if row < 0 else dict(zip(LIMITED_TYPES, self._usage[row].tolist(), strict=True))
+
+    @functools.cached_property
+    def _usage(self) -> npt.NDArray[np.int64]:
+        """Bytes by storage type, by row of a directory with children; few images have quotas by storage type."""
+        return type_usage(self._image, self.index, self.names, self._allocator)
 
     @functools.cached_property
     def _totals(self) -> npt.NDArray[np.int64]:

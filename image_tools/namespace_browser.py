@@ -10,6 +10,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +53,16 @@ NO_TOTALS = SubtreeTotals(0, 0, 0, 0)
 
 
 class ContentTotals(NamedTuple):
-    """Sums of a subtree as a NameNode counts them; `in_snapshots` is the part that exists only in snapshots."""
+    """Sums of a subtree as a NameNode counts them.
+
+    Attributes:
+        in_snapshots: the part that exists only in snapshots.
+        types: bytes by the name of a storage type, if the top has quotas by storage type.
+    """
 
     totals: SubtreeTotals
     in_snapshots: SubtreeTotals = NO_TOTALS
+    types: Mapping[str, int] = MappingProxyType({})
 
 
 class LocatedInode(NamedTuple):

@@ -105,12 +105,19 @@ class InodePage(NamedTuple):
     remaining: int
 
 
+class TypeQuota(NamedTuple):
+    """Quota of a storage type and the bytes that count towards it."""
+
+    limit: int
+    consumed: int
+
+
 class Quotas(NamedTuple):
-    """Quotas of a directory, or -1 for a missing quota; `types` maps names of storage types to quotas."""
+    """Quotas of a directory, or -1 for a missing quota; `types` contains quotas by the name of the storage type."""
 
     names: int
     space: int
-    types: Mapping[str, int]
+    types: Mapping[str, TypeQuota]
 
 
 class ContentSummary(NamedTuple):
@@ -299,9 +306,9 @@ class NamespaceReads:
 
     def summary(self, place: LocatedInode) -> ContentSummary:
         """Return the sums of a subtree."""
-        content, past = self._browser.content(place, self._enter())
+        content, past, types = self._browser.content(place, self._enter())
         coding = _REPLICATED if place.inode.HasField("file") and not place.coding else place.coding
-        return ContentSummary(content, past, _quotas(place.inode.directory), coding)
+        return ContentSummary(content, past, _quotas(place.inode.directory, types), coding)
 
     # ---- attributes ----------------------------------------------------------------------------------------
 
@@ -351,12 +358,13 @@ class NamespaceReads:
 _REPLICATED: Final = "Replicated"
 
 
-def _quotas(directory: pb.INodeDirectory) -> Quotas:
+def _quotas(directory: pb.INodeDirectory, consumed: Mapping[str, int]) -> Quotas:
     quota, space_quota = (
         signed64(getattr(directory, field)) if directory.HasField(field) else -1 for field in ("nsQuota", "dsQuota")
     )
     limits = {pb.StorageTypeProto.Name(each.storageType): signed64(each.quota) for each in directory.typeQuotas.quotas}
-    return Quotas(quota, space_quota, limits)
+    types = {name: TypeQuota(limit, consumed.get(name, 0)) for name, limit in limits.items()}
+    return Quotas(quota, space_quota, types)
 
 
 def _name(name: str | None) -> str:

@@ -271,7 +271,7 @@ def _quotas(quotas: Quotas) -> JsonObject:
     return {
         "quota": quotas.names,
         "spaceQuota": quotas.space,
-        "typeQuota": {name: {"consumed": 0, "quota": limit} for name, limit in quotas.types.items()},
+        "typeQuota": {name: {"consumed": each.consumed, "quota": each.limit} for name, each in quotas.types.items()},
     }
 
 
