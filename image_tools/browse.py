@@ -147,7 +147,7 @@ class ImageBrowser(NamespaceBrowser):
         return totals._replace(directories=totals.directories + 1)
 
     def _present_usage(self, place: LocatedInode) -> Mapping[str, int]:
-        row = find_id(self.index.directory_ids, to_signed(place.inode.id))
+        row = find_id(self.index.directory_ids, signed64(place.inode.id))
         return {} if row < 0 else dict(zip(LIMITED_TYPES, self._usage[row].tolist(), strict=True))
 
     @functools.cached_property

@@ -172,7 +172,7 @@ def assert_accepted(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     assert images(tmp_path / "active/name") == [txid]
     assert not (tmp_path / "nn2" / LOST_PAST).exists()
     (directory,) = ask_directories([tmp_path / "nn2"], 60.0)
-    facts = Facts(role="standby", now=0.0, period=PERIOD, transactions=1, reserved=0, directories=(directory,))
+    facts = Facts(now=0.0, period=PERIOD, transactions=1, reserved=0, directories=(directory,))
     assert "set aside" not in check_storage(facts, Thresholds()).summary
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hadoop_common.java_numbers import signed64
 from hadoop_common.storage_policies import storage_policy
 from image_format.array_allocator import ArrayAllocator
-from image_format.inode_features import to_signed
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode
@@ -122,6 +122,6 @@ def test_sums_equal_those_of_a_walk(case: str) -> None:
         assert root is not None
         found = list(walk(browser, root))
         for place, total in found:
-            row = rows.get(to_signed(place.inode.id))
+            row = rows.get(signed64(place.inode.id))
             assert total.tolist() == ([0] * len(LIMITED_TYPES) if row is None else usage[row].tolist())
         assert case != "quotas-storage-policy" or any(total.any() for _, total in found)
