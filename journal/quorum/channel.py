@@ -22,7 +22,7 @@ from typing import Any
 from hadoop_rpc.qjournal_values import RequestInfo
 from journal.quorum.calls import CallKind, CallTarget, Tally, WriterCall
 from journal.quorum.errors import NodeClosedError, NodeLagsError, NodeLeftOutError, NodeOutOfSyncError
-from journal.quorum.lanes import NodeCall, NodeStatus
+from journal.quorum.lanes import NodeCall
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,7 +65,6 @@ class WriterChannel:
         self._gap_queued = False
         self._heartbeat_at: float | None = None
         self._queued_bytes = 0
-        self._acked_txid = 0
 
     # ---- for the writer ----
 
@@ -122,12 +121,9 @@ class WriterChannel:
             self._refuse_out_of_sync(entry)
             return
         self._queued_bytes -= entry.call.size
-        if entry.epoch == self._epoch:
-            if entry.call.kind is CallKind.WRITE:
-                self._acked_txid = entry.call.last_txid
-            elif entry.call.kind is CallKind.START and self._out_of_sync:
-                _LOG.info("%s participates in the journal %s again", self.node, self._journal_id)
-                self._out_of_sync = ""
+        if entry.epoch == self._epoch and entry.call.kind is CallKind.START and self._out_of_sync:
+            _LOG.info("%s participates in the journal %s again", self.node, self._journal_id)
+            self._out_of_sync = ""
         entry.tally.answer(self.node, value)
 
     def fail(self, fault: Exception) -> None:
@@ -144,16 +140,6 @@ class WriterChannel:
     def idle(self) -> bool:
         """Whether all calls were answered."""
         return self._sent is None and not self._queue
-
-    @property
-    def status(self) -> NodeStatus:
-        committed = self._committed or 0
-        return NodeStatus(
-            queued_bytes=self._queued_bytes,
-            acked_txid=self._acked_txid,
-            lag_txids=max(committed - self._acked_txid, 0),
-            out_of_sync=self._out_of_sync,
-        )
 
     def _has_room(self, size: int) -> bool:
         if self._gap_queued:

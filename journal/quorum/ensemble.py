@@ -7,7 +7,7 @@ from typing import Any
 
 from journal.quorum.calls import QuorumRound, ReadCall, Tally, majority
 from journal.quorum.channel import WriterChannel
-from journal.quorum.lanes import Lane, NodeStatus, ReadLane
+from journal.quorum.lanes import Lane, ReadLane
 
 
 class Ensemble:
@@ -45,10 +45,6 @@ class Ensemble:
     def idle(self) -> bool:
         """Whether all calls of the writer were answered."""
         return all(channel.idle for channel in self._channels)
-
-    @property
-    def statuses(self) -> tuple[NodeStatus, ...]:
-        return tuple(channel.status for channel in self._channels)
 
     def offer(self, ask: QuorumRound[Any]) -> Tally[Any]:
         """Add the call to every node's lane; the tally is filled while the driver processes the lanes."""

@@ -43,23 +43,6 @@ class Lane(Protocol):
         """Drop the queued calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
-    """Progress of a node compared with the writer.
-
-    Attributes:
-        queued_bytes: bytes of records that wait to be sent or acknowledged.
-        acked_txid: newest transaction that the node acknowledged.
-        lag_txids: number of transactions up to the newest committed transaction that the node has not acknowledged.
-        out_of_sync: reason why the node receives no more of this segment; "" if it receives all of the segment.
-    """
-
-    queued_bytes: int
-    acked_txid: int
-    lag_txids: int
-    out_of_sync: str
-
-
 class ReadLane:
     """The read-only calls to one node; calls whose response is no longer needed are not sent."""
 

@@ -12,7 +12,6 @@ from journal.quorum.driver import Driver
 from journal.quorum.ensemble import Ensemble
 from journal.quorum.errors import QuorumError
 from journal.quorum.http_source import SegmentSource
-from journal.quorum.lanes import NodeStatus
 from journal.quorum.reader import QuorumReader
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.writer import QuorumWriter, WriterSegment
@@ -59,11 +58,6 @@ class QuorumJournal:
     def epoch(self) -> int | None:
         """The last epoch of this writer; None before the first recovery."""
         return self._driver.locked(lambda: self._writer.epoch)
-
-    @property
-    def node_statuses(self) -> tuple[NodeStatus, ...]:
-        """Progress of each node compared with this writer."""
-        return self._driver.locked(lambda: self._ensemble.statuses)
 
     def is_formatted(self) -> bool:
         return self._driver.run(self._writer.is_formatted())

@@ -101,7 +101,7 @@ def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel
     failed = write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     assert list(failed.faults) == [NODE]
-    assert channel.status.out_of_sync == "refused"
+    assert channel._out_of_sync == "refused"
     later, end = write(channel, 2), offer(channel, "finalize", CallKind.FINALIZE)
     assert perform(channel, node) == "heartbeat"
     assert perform(channel, node) == ""
@@ -112,7 +112,7 @@ def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel
     good = write(channel, 3)
     assert [perform(channel, node), perform(channel, node)] == ["start", "journal 3"]
     assert good.answers
-    assert channel.status.out_of_sync == ""
+    assert channel._out_of_sync == ""
 
 
 def test_failed_segment_start_leaves_the_node_out_of_sync(channel: WriterChannel, node: Any) -> None:
@@ -120,7 +120,7 @@ def test_failed_segment_start_leaves_the_node_out_of_sync(channel: WriterChannel
     perform(channel, node, fault=RpcConnectionError("refused"))
     offer(channel, "start", CallKind.START)
     perform(channel, node, fault=RpcConnectionError("refused again"))
-    assert channel.status.out_of_sync == "refused"
+    assert channel._out_of_sync == "refused"
 
 
 def test_heartbeats_are_sent_once_a_second_while_out_of_sync(channel: WriterChannel, node: Any) -> None:
@@ -146,20 +146,20 @@ def test_error_of_a_failed_heartbeat_is_reported(channel: WriterChannel, node: A
     later = write(channel, 2)
     perform(channel, node, fault=RpcConnectionError("still refused"))
     assert str(later.faults[NODE]) == "still refused"
-    assert channel.status.queued_bytes == 0
+    assert channel._queued_bytes == 0
 
 
 def test_batch_beyond_the_queue_limit_fails_at_once_and_leaves_a_gap(channel: WriterChannel, node: Any) -> None:
     tallies = [write(channel, txid, 400) for txid in (1, 2, 3, 4)]
     assert [bool(each.faults) for each in tallies] == [False, False, True, True]
     assert isinstance(tallies[2].faults[NODE], NodeLagsError)
-    assert channel.status.queued_bytes == 800
+    assert channel._queued_bytes == 800
     assert [perform(channel, node), perform(channel, node)] == ["journal 1", "journal 2"]
     # the queue has space again, but the refused batch is missing
-    assert channel.status.queued_bytes == 0
+    assert channel._queued_bytes == 0
     assert write(channel, 5, 400).faults
     assert perform(channel, node) == "heartbeat"
-    assert "lagged too far to receive txid 3" in channel.status.out_of_sync
+    assert "lagged too far to receive txid 3" in channel._out_of_sync
     assert names(node) == ["journal 1", "journal 2", "heartbeat"]
 
 
@@ -189,10 +189,10 @@ def test_queue_space_is_released_after_every_result(channel: WriterChannel, node
     write(channel, 2, 300)
     write(channel, 3, 300)
     perform(channel, node)
-    assert channel.status.queued_bytes == 600
+    assert channel._queued_bytes == 600
     perform(channel, node, fault=RpcConnectionError("refused"))
     perform(channel, node)
-    assert channel.status.queued_bytes == 0
+    assert channel._queued_bytes == 0
 
 
 def test_new_epoch_drops_calls_of_the_previous_epoch(channel: WriterChannel, node: Any) -> None:
@@ -203,7 +203,7 @@ def test_new_epoch_drops_calls_of_the_previous_epoch(channel: WriterChannel, nod
     channel.begin_epoch(4)
     assert isinstance(waiting.faults[NODE], NodeClosedError)
     channel.fail(RpcConnectionError("refused"))  # a call of the old epoch, which does not affect this epoch
-    assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
+    assert (channel._out_of_sync, channel._queued_bytes) == ("", 0)
     offer(channel, "start", CallKind.START)
     perform(channel, node)
     assert node.calls[-1][1].epoch == 4
@@ -224,16 +224,6 @@ def test_call_can_exclude_a_node(channel: WriterChannel, node: Any) -> None:
     assert isinstance(left_out.faults[NODE], NodeLeftOutError)
     assert "told nothing" in str(left_out.faults[NODE])
     assert following.answers
-
-
-def test_lag_of_a_node_in_transactions(channel: WriterChannel, node: Any) -> None:
-    write(channel, 5)
-    perform(channel, node)
-    write(channel, 8)
-    channel.commit(8)
-    assert (channel.status.acked_txid, channel.status.lag_txids) == (5, 3)
-    perform(channel, node)
-    assert (channel.status.acked_txid, channel.status.lag_txids) == (8, 0)
 
 
 def test_close_fails_waiting_calls(channel: WriterChannel) -> None:

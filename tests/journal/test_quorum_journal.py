@@ -208,8 +208,6 @@ def test_restarted_node_participates_from_the_next_segment(simulation: Simulatio
     write_segment(journal, 1, 3)
     simulation.crash(A)
     segment = write_segment(journal, 4, 5, finalize=False)
-    assert [bool(status.out_of_sync) for status in journal.node_statuses] == [True, False, False]
-    assert [status.lag_txids for status in journal.node_statuses] == [2, 0, 0]
     simulation.restart(A)
     segment.append(batch(6, 6))
     segment.finalize(6)
