@@ -18,11 +18,10 @@ class ArchiveDamagedError(ArchiveError):
     """An object whose bytes do not match its digest; `file` is its name."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
+    default_hint = "`checkpointer archive check` lists the moments that are lost."
 
     def __init__(self, file: str, problem: str, *, hint: str = "") -> None:
-        super().__init__(
-            f"{file}: {problem}", hint=hint or "`checkpointer archive check` lists the moments that are lost."
-        )
+        super().__init__(f"{file}: {problem}", hint=hint)
         self.file = file
 
 

@@ -10,16 +10,17 @@ from hadoop_common.exit_codes import ExitCode
 class HdfsError(Exception):
     """Root of every package's error tree.
 
-    `message` states what is wrong and where. `hint` is the next step in one sentence. A process that ends because of
-    the error exits with `exit_code`.
+    `message` states what is wrong and where. `hint` is the next step in one sentence, by default `default_hint`. A
+    process that ends because of the error exits with `exit_code`.
     """
 
     exit_code: ClassVar[int] = ExitCode.FAILURE
+    default_hint: ClassVar[str] = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or self.default_hint
 
     def __str__(self) -> str:
         return self.message

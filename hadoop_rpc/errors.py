@@ -23,12 +23,10 @@ class RpcError(HdfsError):
 class RpcConnectionError(RpcError):
     """Connection that cannot be opened or that broke; `sent` is true if the call may have reached the server."""
 
+    default_hint = "Check that the server at this address is running, its port, and the network between the hosts."
+
     def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
-        super().__init__(
-            message,
-            hint=hint
-            or "Check that the server at this address is running, its port, and the network between the hosts.",
-        )
+        super().__init__(message, hint=hint)
         self.sent = sent
 
 
@@ -39,24 +37,20 @@ class RpcTimeoutError(RpcConnectionError):
 class RpcProtocolError(RpcError):
     """Received bytes that are not Hadoop RPC of version 9."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Check that this is the server's RPC address, not its HTTP address.")
+    default_hint = "Check that this is the server's RPC address, not its HTTP address."
 
 
 class AuthenticationRequiredError(RpcError):
     """Lack of an authentication method that both sides support."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Set hadoop.security.authentication in core-site.xml as in the cluster.")
+    default_hint = "Set hadoop.security.authentication in core-site.xml as in the cluster."
 
 
 class KerberosError(RpcError):
     """Failure of Kerberos on this side, or a peer that did not prove its identity."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to trace Kerberos.")
+    default_hint = "Run with KRB5_TRACE=/dev/stderr to trace Kerberos."
 
 
 class KerberosSetupError(KerberosError):
@@ -83,12 +77,12 @@ class RemoteError(RpcError):
     """
 
     java_class: ClassVar[str] = "java.io.IOException"
-    default_hint: ClassVar[str] = "Check the log of the other side for the cause."
+    default_hint = "Check the log of the other side for the cause."
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
         self.class_name = class_name or self.java_class
         self.text = text
-        super().__init__(f"{self.class_name.rpartition('.')[2]}: {text}", hint=hint or self.default_hint)
+        super().__init__(f"{self.class_name.rpartition('.')[2]}: {text}", hint=hint)
 
 
 _OLDER_STATE_HINT = (

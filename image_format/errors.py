@@ -19,7 +19,7 @@ class ImageFormatError(HdfsError):
     """
 
     exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
-    default_hint: ClassVar[str] = _OTHER_COPY
+    default_hint = _OTHER_COPY
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ImageFormatError(HdfsError):
         where = [part for part in (file, f"section {section}" if section else "") if part]
         if offset is not None:
             where.append(f"offset {offset}" + (" of the decompressed section" if decompressed else ""))
-        super().__init__(": ".join(filter(None, (", ".join(where), message))), hint=hint or self.default_hint)
+        super().__init__(": ".join(filter(None, (", ".join(where), message))), hint=hint)
         self.detail = message
         self.file = file
         self.section = section
@@ -81,9 +81,7 @@ class RecordError(ImageFormatError):
 class InconsistentSnapshotsError(RecordError):
     """Snapshots that refer to missing inodes, a state that NameNodes themselves may cause; each record is valid."""
 
-    default_hint: ClassVar[str] = (
-        "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
-    )
+    default_hint = "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
 
 
 class CodecError(ImageFormatError):
@@ -94,21 +92,21 @@ class UnsupportedLayoutError(ImageFormatError):
     """An unknown layout version."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
-    default_hint: ClassVar[str] = "Let a NameNode of the release that wrote the image make the checkpoint."
+    default_hint = "Let a NameNode of the release that wrote the image make the checkpoint."
 
 
 class UnsupportedConversionError(ImageFormatError):
     """A part of the image that the target layout of a conversion cannot store."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
-    default_hint: ClassVar[str] = "Keep the image at its own layout, or choose a layout that can store the named part."
+    default_hint = "Keep the image at its own layout, or choose a layout that can store the named part."
 
 
 class UnsupportedCodecError(ImageFormatError):
     """An unknown compression codec."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
-    default_hint: ClassVar[str] = (
+    default_hint = (
         "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false. Its next "
         "image can be read."
     )

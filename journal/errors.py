@@ -15,12 +15,11 @@ class JournalError(HdfsError):
     """Root of the edit log's errors. `offset` counts bytes from the start of `file`."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS
-    default_hint: ClassVar[str] = ""
 
     def __init__(
         self, problem: str, *, file: str = "", offset: int | None = None, txid: int | None = None, hint: str = ""
     ) -> None:
-        super().__init__("", hint=hint or self.default_hint)
+        super().__init__("", hint=hint)
         self.problem = problem
         self.file = file
         self.offset = offset
