@@ -41,6 +41,15 @@ class StorageInfo:
     blockpool_id: str = ""
     storage_type: str = NAME_NODE
 
+    @property
+    def namespace(self) -> tuple[int, str, str]:
+        """The ids of the namespace: namespaceID, clusterID and blockpoolID."""
+        return self.namespace_id, self.cluster_id, self.blockpool_id
+
+    @property
+    def namespace_text(self) -> str:
+        return f"namespaceID {self.namespace_id}, clusterID {self.cluster_id}, blockpoolID {self.blockpool_id}"
+
     def colon_string(self) -> str:
         """Return `layoutVersion:namespaceID:cTime:clusterID`, as in image transfers (StorageInfo)."""
         return f"{self.layout_version}:{self.namespace_id}:{self.c_time}:{self.cluster_id}"

@@ -13,7 +13,9 @@ import os
 import threading
 from collections import OrderedDict
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 FileIdentity = tuple[int, int, int, int, int]
 _MAX_KNOWN = 64
 
@@ -40,14 +42,16 @@ def remember_digest(path: Path, md5: bytes) -> None:
 
     Nothing is remembered if the identity cannot be read.
     """
-    identity = identity_at(path)
-    if identity is None:
-        return
+    if (identity := identity_at(path)) is not None:
+        _remember(_digests, identity, md5)
+
+
+def _remember(known: OrderedDict[FileIdentity, T], identity: FileIdentity, value: T) -> None:
     with _guard:
-        _digests[identity] = md5
-        _digests.move_to_end(identity)
-        while len(_digests) > _MAX_KNOWN:
-            _digests.popitem(last=False)
+        known[identity] = value
+        known.move_to_end(identity)
+        while len(known) > _MAX_KNOWN:
+            known.popitem(last=False)
 
 
 def known_digest(identity: FileIdentity) -> bytes | None:
@@ -62,13 +66,8 @@ def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
     Args:
         whole: whether the links between records were also checked.
     """
-    if identity is None:
-        return
-    with _guard:
-        _loadable[identity] = whole
-        _loadable.move_to_end(identity)
-        while len(_loadable) > _MAX_KNOWN:
-            _loadable.popitem(last=False)
+    if identity is not None:
+        _remember(_loadable, identity, whole)
 
 
 def is_known_loadable(identity: FileIdentity | None, *, whole: bool) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
@@ -50,7 +49,7 @@ class FileJournal:
         return self.folder.parent.as_uri()
 
     def is_formatted(self) -> bool:
-        with self._failing("cannot be read"):
+        with journal_faults(self.folder, "cannot be read"):
             return is_directory(self.folder) and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
@@ -59,7 +58,7 @@ class FileJournal:
         Images in the folder stay. If there are images, seen_txid also stays, because it shows which transaction the
         edits must reach.
         """
-        with self._lifecycle.lock, self._failing("cannot be formatted"):
+        with self._lifecycle.lock, journal_faults(self.folder, "cannot be formatted"):
             self._lifecycle.refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
@@ -74,7 +73,7 @@ class FileJournal:
 
     def holds_images(self) -> bool:
         """Return whether the folder also contains images."""
-        with self._failing("cannot be read"):
+        with journal_faults(self.folder, "cannot be read"):
             return is_directory(self.folder) and any(
                 parse_image(path.name) is not None for path in self.folder.iterdir()
             )
@@ -82,12 +81,12 @@ class FileJournal:
     def raise_seen_txid(self, txid: int) -> None:
         """Record that the journal must reach `txid`; a NameNode does not start from this directory without it."""
         path = self.folder / SEEN_TXID
-        with self._lifecycle.lock, self._failing("cannot be written"):
+        with self._lifecycle.lock, journal_faults(self.folder, "cannot be written"):
             if not exists(path) or read_seen_txid(path) < txid:
                 write_atomically(path, b"%d\n" % txid)
 
     def recover(self, namespace: StorageInfo) -> None:
-        with self._lifecycle.lock, self._failing("cannot be recovered"):
+        with self._lifecycle.lock, journal_faults(self.folder, "cannot be recovered"):
             self._lifecycle.refuse_while_writing()
             self._lock.take()
             self._check_namespace(namespace)
@@ -95,7 +94,7 @@ class FileJournal:
             self._lifecycle.recovered = namespace
 
     def start_segment(self, first_txid: int, layout_version: int) -> StoreWriter[_SegmentFile]:
-        with self._lifecycle.lock, self._failing(f"cannot begin segment {first_txid}"):
+        with self._lifecycle.lock, journal_faults(self.folder, f"cannot begin segment {first_txid}"):
             self._lifecycle.require_recovered(first_txid)
             self._check_follows(first_txid)
             stream = SegmentStream.create(self.folder, first_txid, layout_version)
@@ -111,14 +110,14 @@ class FileJournal:
         Raises:
             JournalError: the files cannot be listed.
         """
-        with self._failing("cannot be listed"):
+        with journal_faults(self.folder, "cannot be listed"):
             return self._view.segments(in_progress=in_progress)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        with self._failing("cannot be listed"):
+        with journal_faults(self.folder, "cannot be listed"):
             # The oldest segments are removed first, so that a kill leaves no gap.
             paths = sorted(path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep))
         remove_files(self.folder, paths, "segments")
@@ -158,9 +157,6 @@ class FileJournal:
         for path in list(self.folder.iterdir()):
             if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
                 path.unlink(missing_ok=True)
-
-    def _failing(self, what: str) -> AbstractContextManager[None]:
-        return journal_faults(self.folder, what)
 
 
 class _SegmentFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -52,17 +51,17 @@ class JsonJournal:
         Raises:
             JournalError: the manifest cannot be read.
         """
-        with self._failing("cannot be read"):
+        with journal_faults(self.folder, "cannot be read"):
             manifest = self._files.manifest()
         return None if manifest is None else manifest.namespace
 
     def is_formatted(self) -> bool:
-        with self._failing("cannot be read"):
+        with journal_faults(self.folder, "cannot be read"):
             return is_directory(self.folder) and (self._files.manifest() is not None or bool(self._files.files()))
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""
-        with self._lifecycle.lock, self._failing("cannot be formatted"):
+        with self._lifecycle.lock, journal_faults(self.folder, "cannot be formatted"):
             self._lifecycle.refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self._lock.held_for_now():
@@ -75,7 +74,7 @@ class JsonJournal:
 
     def recover(self, namespace: StorageInfo) -> None:
         """Recover like `Journal.recover`, and check that the files of the segment in progress are complete."""
-        with self._lifecycle.lock, self._failing("cannot be recovered"):
+        with self._lifecycle.lock, journal_faults(self.folder, "cannot be recovered"):
             self._lifecycle.refuse_while_writing()
             self._lock.take()
             manifest = self._checked_manifest(namespace)
@@ -88,7 +87,7 @@ class JsonJournal:
             self._lifecycle.recovered = self._written(replace(manifest, ends=frozenset(ends)), manifest)
 
     def start_segment(self, first_txid: int, layout_version: int) -> StoreWriter[_BatchFiles]:
-        with self._lifecycle.lock, self._failing(f"cannot begin segment {first_txid}"):
+        with self._lifecycle.lock, journal_faults(self.folder, f"cannot begin segment {first_txid}"):
             self._lifecycle.require_recovered(first_txid)
             check_layout(layout_version)
             for file in self._files.files():
@@ -112,7 +111,7 @@ class JsonJournal:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def _listed(self, *, in_progress: bool) -> list[JsonSegment]:
-        with self._failing("cannot be listed"):
+        with journal_faults(self.folder, "cannot be listed"):
             writer = self._lifecycle.writer
             durable = None if writer is None else writer.last_txid
             files = [file for file in self._files.files() if durable is None or file.last <= durable]
@@ -126,7 +125,7 @@ class JsonJournal:
 
     def purge(self, min_txid_to_keep: int) -> None:
         """Purge like `Journal.purge`; remove the oldest files first, so that a kill does not leave a gap."""
-        with self._failing("cannot be listed"):
+        with journal_faults(self.folder, "cannot be listed"):
             paths = [
                 file.path
                 for segment in self._listed(in_progress=False)
@@ -158,9 +157,6 @@ class JsonJournal:
             )
         check_same_namespace(namespace, manifest.namespace, self.folder)
         return manifest
-
-    def _failing(self, what: str) -> AbstractContextManager[None]:
-        return journal_faults(self.folder, what)
 
 
 class _BatchFiles:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from hadoop_common.config_key import NAMES, SWITCH, ConfigKey, keys_in, parsed, text
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 
+E = TypeVar("E", bound=Enum)
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 """Older versions are never used, whatever is configured."""
 
@@ -39,24 +42,17 @@ class HttpPolicy(Enum):
         return self is not HttpPolicy.HTTP_ONLY
 
 
-def _policy(value: str) -> HttpPolicy:
+def _choice(kind: type[E], value: str) -> E:
     try:
-        return HttpPolicy(value.upper())
+        return kind(value.upper())
     except ValueError as fault:
-        raise ValueError(f"is not one of {', '.join(each.value for each in HttpPolicy)}") from fault
-
-
-def _verifier(value: str) -> Verifier:
-    try:
-        return Verifier(value.upper())
-    except ValueError as fault:
-        raise ValueError(f"is not one of {', '.join(each.value for each in Verifier)}") from fault
+        raise ValueError(f"is not one of {', '.join(each.value for each in kind)}") from fault
 
 
 HTTP_POLICY = ConfigKey(
     "dfs.http.policy",
     "HTTP_ONLY",
-    parsed("policy", _policy),
+    parsed("policy", partial(_choice, HttpPolicy)),
     "Protocols of servers, including ours: HTTP_ONLY, HTTPS_ONLY or HTTP_AND_HTTPS. Transfers use https with "
     "HTTPS_ONLY.",
 )
@@ -84,7 +80,7 @@ OFFER_CERTIFICATE = ConfigKey(
 HOSTNAME_VERIFIER = ConfigKey(
     "hadoop.ssl.hostname.verifier",
     "DEFAULT",
-    parsed("verifier", _verifier),
+    parsed("verifier", partial(_choice, Verifier)),
     "Which names of servers are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
 )
 ALLOW_ALL_HOSTS = ConfigKey(

@@ -33,10 +33,10 @@ def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenod
         UnsupportedLayoutError: edits of the NameNode's layout cannot be replayed.
     """
     for each in ours:
-        if _namespace(each) != _namespace(theirs):
+        if each.namespace != theirs.namespace:
             raise StorageError(
-                f"{namenode} belongs to another namespace: {_sentence(theirs)}; the checkpoint directories belong to "
-                f"{_sentence(each)}",
+                f"{namenode} belongs to another namespace: {theirs.namespace_text}; the checkpoint directories belong "
+                f"to {each.namespace_text}",
                 hint="Check the NameNode's address. To use this NameNode, first move the contents of the checkpoint "
                 "directories away; they may be the last copy of the other namespace. Leave an empty folder `current` "
                 "there.",
@@ -103,14 +103,3 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
 
 def _range(log: RemoteEditLog) -> str:
     return f"{log.first}-{'in progress' if log.in_progress else log.last}"
-
-
-def _namespace(info: StorageInfo) -> tuple[int, str, str]:
-    return info.namespace_id, info.cluster_id, info.blockpool_id
-
-
-def _sentence(info: StorageInfo) -> str:
-    return (
-        f"layoutVersion {info.layout_version}, namespaceID {info.namespace_id}, cTime {info.c_time}, "
-        f"clusterID {info.cluster_id}, blockpoolID {info.blockpool_id}"
-    )

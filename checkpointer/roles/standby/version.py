@@ -66,9 +66,9 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
         StorageError: the NameNode has another namespace.
         UnsupportedLayoutError: edits of the NameNode's layout cannot be replayed.
     """
-    if _namespace(ours) != _namespace(theirs):
+    if ours.namespace != theirs.namespace:
         raise StorageError(
-            f"{namenode} belongs to another namespace: {_sentence(theirs)}, ours is {_sentence(ours)}",
+            f"{namenode} belongs to another namespace: {theirs.namespace_text}, ours is {ours.namespace_text}",
             hint="Check the NameNodes' addresses. To use this NameNode, first move the contents of this node's "
             "dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty folder "
             "`current` there.",
@@ -87,17 +87,9 @@ def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
 
     Several VERSIONs exist if the process was killed while it adopted an upgrade.
     """
-    if len({_namespace(each) for each in versions}) != 1:
+    if len({each.namespace for each in versions}) != 1:
         return None
     return max(versions, key=lambda each: (each.c_time, -each.layout_version))
-
-
-def _namespace(info: StorageInfo) -> tuple[int, str, str]:
-    return info.namespace_id, info.cluster_id, info.blockpool_id
-
-
-def _sentence(info: StorageInfo) -> str:
-    return f"namespaceID {info.namespace_id}, clusterID {info.cluster_id}, blockpoolID {info.blockpool_id}"
 
 
 _LOG = logging.getLogger(__name__)
