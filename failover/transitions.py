@@ -74,7 +74,8 @@ class Transitions:
                 stop = given_up()
                 if stop or self._clock() >= until:
                     raise TransitionError(f"{target} is not active yet, and cedes: {stop or reason}")
-                _LOG.warning("%s is still %s; asking it again to become active", target, _word(state))
+                word = "silent" if state is None else state.name.lower()
+                _LOG.warning("%s is still %s; asking it again to become active", target, word)
 
     def to_standby(self, target: Target) -> None:
         """Make `target` a standby.
@@ -106,10 +107,6 @@ class Transitions:
             return None
         except RpcError as fault:
             raise _refused(target, HAState.ACTIVE, fault) from fault
-
-
-def _word(state: HAState | None) -> str:
-    return "silent" if state is None else state.name.lower()
 
 
 def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionError:

@@ -380,7 +380,7 @@ class InodeTable:
         plain = wanted[~special]
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
         size = encoded_size(self.rows, plain, *files, *layout)
-        rare = [self._encode_special(row) for row in wanted[special].tolist()]
+        rare = [encode_delimited(self.message(row)) for row in wanted[special].tolist()]
         data: Bytes = self.allocator.zeros(size + sum(map(len, rare)), np.uint8)
         starts: Rows = self.allocator.zeros(plain.size + 1, np.int64)
         encode_inodes(self.rows, plain, *files, self.pool.arena, *layout, data, starts)
@@ -443,6 +443,3 @@ class InodeTable:
             file.blockType = int(entry["block_type"])  # type: ignore[assignment]
         if entry["ec_policy"] >= 0:
             file.erasureCodingPolicyID = int(entry["ec_policy"])
-
-    def _encode_special(self, row: int) -> bytes:
-        return encode_delimited(self.message(row))

@@ -206,7 +206,7 @@ class _SinkBuffer:
         self.position = 0
 
     def write(self, buffer: Buffer) -> None:
-        length = _length(buffer)
+        length = buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
         self.position += length
         if length >= _PASS_THROUGH:
             self.flush()
@@ -221,7 +221,3 @@ class _SinkBuffer:
             # The sink may retain the batch, so the next batch uses a new bytearray.
             batch, self._pending = self._pending, bytearray()
             self._sink(memoryview(batch).toreadonly())
-
-
-def _length(buffer: Buffer) -> int:
-    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)

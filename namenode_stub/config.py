@@ -149,7 +149,8 @@ class _StubReader(SettingsReader):
         none: tuple[Path, ...] = ()
         images = self.take(self._image_directories, none)
         shared = self.take(self._shared_edits, "")
-        edits = self._uris(EDITS_DIR) or tuple(directory.as_uri() for directory in images)
+        edits: tuple[str, ...] = self.take(lambda: journal_uris(self.settings, self.scoped(EDITS_DIR)), ())
+        edits = edits or tuple(directory.as_uri() for directory in images)
         if shared:
             edits = tuple(dict.fromkeys([*edits, shared]))
         bound_values = self.bound(StubConfig)
@@ -182,9 +183,6 @@ class _StubReader(SettingsReader):
         if not found:
             raise self.error(key, "names no directory")
         return found
-
-    def _uris(self, key: ConfigKey[str]) -> tuple[str, ...]:
-        return self.take(lambda: journal_uris(self.settings, self.scoped(key)), ())
 
     def _required_edits(self, edits: tuple[str, ...]) -> tuple[str, ...]:
         key = self.scoped(EDITS_REQUIRED)

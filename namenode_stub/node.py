@@ -185,7 +185,10 @@ class NameNodeStub:
         for directory in config.own_directories:
             self._locks.take(directory)
         self._node = self._make_parts(check_storage(config.own_directories))
-        self._state = self._new_standby() if self._standby else self._new_active()
+        if self._standby:
+            self._state = self._new_standby()
+        else:
+            self._state = activate(self._node, self._locks, lambda: load_newest(self._node))
         started.callback(self._close_state)
         limits, refusals = config.port_limits, self._refusals
         if config.rpc_address is not None:
@@ -363,9 +366,6 @@ class NameNodeStub:
             state.close()
             raise
         return state
-
-    def _new_active(self) -> ActiveState:
-        return activate(self._node, self._locks, lambda: load_newest(self._node))
 
     def _standby_again(self) -> StandbyState:
         try:

@@ -37,7 +37,7 @@ class ObjectName:
         if not self.more and self.properties.keys() != name.properties.keys():
             return False
         return all(
-            key in name.properties and _value_matches(value, name.properties[key])
+            key in name.properties and _glob(value, name.properties[key], escapes=value.startswith('"'))
             for key, value in self.properties.items()
         )
 
@@ -88,10 +88,6 @@ def _property(rest: str, position: int) -> tuple[str, str, int]:
     if value is None:
         raise MalformedObjectNameError(f"the quoted value of key {key[:80]!a} does not end")
     return key, value[0], value.end()
-
-
-def _value_matches(pattern: str, value: str) -> bool:
-    return _glob(pattern, value, escapes=pattern.startswith('"'))
 
 
 def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:

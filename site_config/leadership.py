@@ -91,9 +91,5 @@ def leader_settings(
         file=file,
         required=REQUIRED.read(configuration),
         session_timeout=SESSION_TIMEOUT.read(configuration, scoped(SESSION_TIMEOUT)),
-        znode=f"{_absolute(PARENT.read(configuration))}/{cluster.replace('/', '_') or 'default'}/leader",
+        znode=f"/{PARENT.read(configuration).strip('/')}/{cluster.replace('/', '_') or 'default'}/leader",
     )
-
-
-def _absolute(znode: str) -> str:
-    return f"/{znode.strip('/')}"

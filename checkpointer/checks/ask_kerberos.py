@@ -66,17 +66,13 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
             try:
                 client.transaction_id()
             except RpcError as fault:
-                if not _of_the_call(fault):
+                # other faults occurred before the server had authenticated us
+                if not isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError):
                     raise
                 refused.append(fault)
 
     yield _login_step(f"RPC handshake with {host_port(host, port)}", call)
     yield LoginStep(f"RPC call at {host_port(host, port)}", *((refused[0].message, refused[0].hint) if refused else ()))
-
-
-def _of_the_call(fault: RpcError) -> bool:
-    """Return whether the fault occurred after the server had authenticated us."""
-    return isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError)
 
 
 def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[LoginStep]:

@@ -104,7 +104,7 @@ def _cancel_query(reason: str, minutes: float | None) -> dict[str, str]:
 
 def _report(answer: dict[str, Any], *, as_json: bool) -> None:
     """Print the daemon's response, and exit with its code unless that is 0."""
-    code = _exit_code(answer)
+    code = int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else ExitCode.FAILURE))
     next_step = answer.get("hint") or _LOG_HINT
     if as_json:
         failed = failure(answer["message"], code, next_step=next_step, txid=answer.get("txid"))
@@ -120,10 +120,6 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
         echo(f"checkpointer: {answer['message']}", err=True)
         echo(f"  next: {next_step}", err=True)
         sys.exit(code)
-
-
-def _exit_code(answer: dict[str, Any]) -> int:
-    return int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else ExitCode.FAILURE))
 
 
 def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:

@@ -124,7 +124,7 @@ def command(
         txid=txid,
         keep=keep,
         deep=deep,
-        user=_user(settings),
+        user=USER_NAME.read(settings) or process_user(),
         timeout=keys.IMAGE_TRANSFER_TIMEOUT.read(settings),
         bandwidth=keys.IMAGE_TRANSFER_BANDWIDTH_PER_SEC.read(settings),
     )
@@ -144,10 +144,6 @@ def _settings(conf_dir: Path | None) -> Configuration:
     if conf_dir is None:
         return Configuration.from_mapping({}, {}).with_defaults(keys.DEFAULTS)
     return load_configuration(conf_dir).with_defaults(keys.DEFAULTS)
-
-
-def _user(settings: Configuration) -> str:
-    return USER_NAME.read(settings) or process_user()
 
 
 def _sources(settings: Configuration, options: FetchOptions) -> list[NameNodeAddress]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import ClassVar
 
 from hadoop_common.quantities import counted
@@ -211,7 +212,7 @@ class BookKeeperJournal:
         for each in self._ledgers.listed():
             if each.last_txid is not None:
                 if each.last_txid >= from_txid:
-                    segments.append(self._segment(each, each.last_txid, self._opener(each.ledger_id)))
+                    segments.append(self._segment(each, each.last_txid, partial(self._client.open, each.ledger_id)))
             elif in_progress and (found := self._open_segment(each)) is not None:
                 segments.append(found)
         return segments
@@ -240,9 +241,6 @@ class BookKeeperJournal:
             name=segment.path(self._paths),
             open_ledger=open_ledger,
         )
-
-    def _opener(self, ledger_id: int) -> Callable[[], ReadLedger]:
-        return lambda: self._client.open(ledger_id)
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         check_same_namespace(namespace, self.namespace(), f"{self.location}/version")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from image_format.reader import ImageFile
-from image_format.summary import Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +58,8 @@ def single_part() -> list[TablePart]:
 
 def parts_of_inodes(image: ImageFile, wanted: int | None) -> list[TablePart]:
     """Divide INODE into parts of about 16 MB of records, or into `wanted` parts."""
-    size = next((_unpacked(image, entry) for entry in image.sections if entry.name == "INODE"), 0)
+    size = next((entry.length for entry in image.sections if entry.name == "INODE"), 0)
+    size *= _COMPRESSION if image.codec else 1
     count = wanted or max(1, min(MAX_PARTS, -(-size // _PART_BYTES)))
     return [TablePart(number, count) for number in range(count)]
 
@@ -69,7 +69,3 @@ def parts_of_diffs(image: ImageFile, wanted: int | None) -> list[TablePart]:
     size = next((entry.length for entry in image.sections if entry.name == "SNAPSHOT_DIFF"), 0)
     count = wanted or max(1, min(MAX_PARTS, -(-size // _DIFF_BYTES)))
     return [TablePart(number, count) for number in range(count)]
-
-
-def _unpacked(image: ImageFile, entry: Section) -> int:
-    return entry.length * (_COMPRESSION if image.codec else 1)

@@ -55,12 +55,9 @@ def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator
 def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the rows of the table `blocks` for the inodes in these slots."""
     image, buffer = host.image, host.inode_buffer
-    policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
+    needs_policies = "ec_policy" in columns or "raw_bytes" in columns
+    policies = policies_of(ImageRecords(image).erasure_coding()) if needs_policies else {}
     return block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
-
-
-def _needs_policies(columns: Sequence[str]) -> bool:
-    return "ec_policy" in columns or "raw_bytes" in columns
 
 
 def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
