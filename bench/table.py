@@ -65,9 +65,6 @@ class MixResult:
     def has_hadoop(self) -> bool:
         return "hadoop" in self.rounds[0]
 
-    def resident(self, name: str) -> int:
-        return max(round_[name].resident for round_ in self.rounds)
-
 
 def numbers(result: MixResult) -> dict[str, object]:
     """Return all measurements, for JSON."""

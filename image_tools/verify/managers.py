@@ -31,7 +31,7 @@ def check_secrets(frame: ImageFrame, findings: Findings, fixes: Fixes | None) ->
     tokens: dict[tuple[object, ...], tuple[pb.PersistToken, Record]] = {}
     key_count = token_count = 0
     for record in view.records(start):
-        if not _is_key(record):
+        if not _has(record, pb.DelegationKey, "expiryDate"):
             token = view.parse(pb.PersistToken, record)
             if token is None:
                 continue
@@ -81,7 +81,7 @@ def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> 
     wanted: dict[int, tuple[str, Record]] = {}
     pool_count = directive_count = 0
     for record in view.records(start):
-        if not _is_directive(record):
+        if not _has(record, pb.CacheDirectiveInfoProto, "id"):
             pool = view.parse(pb.CachePoolInfoProto, record)
             if pool is None:
                 continue
@@ -149,22 +149,14 @@ class ErasureCodingCheck:
             fixes.replace(view.name, 0, len(view.data), encode_delimited(repaired))
 
 
-def _is_key(record: Record) -> bool:
-    key = pb.DelegationKey()
+def _has(record: Record, kind: type[Message], field: str) -> bool:
+    """Return whether a record is a message of `kind` with `field`."""
+    message = kind()
     try:
-        key.ParseFromString(bytes(record.body))
+        message.ParseFromString(bytes(record.body))
     except DecodeError:
         return False
-    return key.HasField("expiryDate")
-
-
-def _is_directive(record: Record) -> bool:
-    directive = pb.CacheDirectiveInfoProto()
-    try:
-        directive.ParseFromString(bytes(record.body))
-    except DecodeError:
-        return False
-    return directive.HasField("id")
+    return message.HasField(field)
 
 
 def _stored(view: SectionView, record: Record) -> bytes:

@@ -98,10 +98,6 @@ def filled(of: Any) -> Any:
     return message
 
 
-def row_of(made: InodeTable, row: int) -> Any:
-    return made.rows[row]
-
-
 def new_rows(count: int) -> np.ndarray:
     return np.zeros(count, inode.INODE_DTYPE)
 

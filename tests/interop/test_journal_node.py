@@ -203,7 +203,6 @@ def upgrades(script: Script) -> None:
 
 
 CHAPTERS = [before_the_format, epochs, segments, commits, purges, upgrades]
-SMALL_FILES = ("last-promised-epoch", "last-writer-epoch")
 
 
 def test_the_same_calls_give_equal_responses_and_directories(conf: HadoopConf, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from journal.bookkeeper import protocol_v2, protocol_v3
 from journal.bookkeeper.entry import DigestType, EntryCodec
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
-from journal.bookkeeper.messages import AddRequest, BookieRequest, BookieResponse
+from journal.bookkeeper.messages import BookieRequest, BookieResponse
 from journal.bookkeeper.protocol_v2 import FrameBuffer
 from tests.journal import bookkeeper_v3_client
 
@@ -60,12 +60,6 @@ def requests(folder: str) -> Iterator[tuple[str, BookieRequest]]:
     for connection in connections(folder):
         for packet in connection.requests:
             yield connection.bookie, request_in(packet)
-
-
-def adds(folder: str) -> Iterator[tuple[str, AddRequest]]:
-    for bookie, request in requests(folder):
-        if isinstance(request, AddRequest):
-            yield bookie, request
 
 
 def znode_files() -> list[Path]:

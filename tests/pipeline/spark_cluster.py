@@ -27,7 +27,6 @@ _POLL_SECONDS = 0.05
 _LOGGED = 4000
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
-_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _OPENS = ("java.lang", "java.lang.invoke", "java.net", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch")
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -95,11 +94,6 @@ class SparkCluster:
         _, alive = psutil.wait_procs(children, _STOP_SECONDS)
         for child in alive:
             child.kill()
-
-    def executors(self) -> list[psutil.Process]:
-        """Return the JVMs that currently run tasks."""
-        children = [child for process in self._processes.values() for child in _descendants(process.pid)]
-        return [child for child in children if _EXECUTOR in _command_line(child)]
 
     def environment(self, conf: Mapping[str, str] | None = None, name: str = "driver") -> dict[str, str]:
         """Return the environment of a driver process: Java, Python and a `spark-defaults.conf` for a small cluster.
@@ -197,11 +191,4 @@ def _descendants(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
-        return []
-
-
-def _command_line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return []
