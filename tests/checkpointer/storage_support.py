@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +11,10 @@ import pytest
 
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
+from checkpointer.storage.inspector import list_images
 from engine.saver import save_image
+from hadoop_common.durable import write_atomically
+from hadoop_common.names import md5_name
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
@@ -20,6 +24,7 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
 IMAGE_TXID = 30
 NEW_TXID = 183
 INFO = StorageInfo(-63, 1, 0, "CID-x", "BP-x")
+Damage = Callable[[Path], None]
 
 
 class OpenDirectories(StorageDirectories):
@@ -76,3 +81,26 @@ def save(storage: StorageDirectories) -> None:
     """Save an image at `NEW_TXID` in all directories."""
     image = recorded_image()
     save_image(storage.current_folders(), NEW_TXID, lambda sink: sink(image))
+
+
+def damage_frame(path: Path) -> None:
+    """Damage the magic bytes, which every listing reads."""
+    write_atomically(path, b"damaged!" + path.read_bytes()[8:])
+
+
+def damage_content(path: Path) -> None:
+    """Damage a record, which only a comparison with the digest finds."""
+    write_atomically(path, path.read_bytes().replace(b"supergroup", b"otherGroup"))
+
+
+def damage_digest(path: Path) -> None:
+    """Leave the digest of another image, like a kill while the image was replaced by an image with the same name."""
+    path.with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
+
+
+def damage_all(folder: Path, damage: Damage) -> dict[str, bytes]:
+    """Damage every image; return the damaged images by name."""
+    paths = [image.path for image in list_images(folder)]
+    for path in paths:
+        damage(path)
+    return {path.name: path.read_bytes() for path in paths}

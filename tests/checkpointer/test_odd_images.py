@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,12 @@ from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences
 from tests.checkpointer.storage_support import (
     IMAGE_TXID,
+    Damage,
     OpenDirectories,
+    damage_all,
+    damage_content,
+    damage_digest,
+    damage_frame,
     put_image,
     recorded_directory,
     refuse_to_load,
@@ -27,7 +31,6 @@ from tests.checkpointer.storage_support import (
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 
 OLD, FAR = 3, 9_000_000
-Damage = Callable[[Path], None]
 
 
 def directory(path: Path) -> None:
@@ -292,6 +295,44 @@ def test_secondary_continues_from_an_older_image_of_the_namenode(
         assert f"continuing from the image before it, at txid {older}" in caplog.text
         assert secondary.role.details().lost_past is None
         assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
+
+
+@pytest.mark.parametrize("ruin", [damage_frame, damage_content, damage_digest])
+def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
+    node: FakeNamenode, tmp_path: Path, ruin: Damage
+) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        for _ in range(2):
+            assert secondary.checkpoint().state is TriggerState.DONE
+        damage_all(secondary.folder, ruin)
+        assert secondary.checkpoint().state is TriggerState.DONE
+    damage_all(secondary.folder, ruin)
+    with Secondary.of(tmp_path, node) as secondary:
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert node.image_txids()[-1] == result.details["txid"]
+
+
+@pytest.mark.parametrize("uploaded", [False, True])
+@pytest.mark.parametrize("ruin", [damage_frame, damage_content])
+def test_shadow_mode_continues_from_the_namenode_if_all_images_are_damaged(
+    node: FakeNamenode, tmp_path: Path, ruin: Damage, uploaded: bool
+) -> None:
+    """Another checkpointer may have uploaded an image with the same name as the image that was made here."""
+    with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
+        node.roll_edit_log(None)
+        made = secondary.checkpoint().details["txid"]
+        if uploaded:
+            node.take(made, (secondary.folder / image_name(made)).read_bytes())
+    damage_all(secondary.folder, ruin)
+    with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
+        node.roll_edit_log(None)
+        # the first attempt finds damage in the content
+        results = [secondary.checkpoint() for _ in range(2)]
+        assert TriggerState.DONE in [result.state for result in results], results
+        newest = secondary.role.progress().image_txid
+        assert newest > made
+        assert [each for each in unusable(inspect(secondary.folder.parent)) if image_name(newest) in each] == []
 
 
 # ---- segments ----------------------------------------------------------------------------------------------

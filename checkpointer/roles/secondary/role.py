@@ -42,7 +42,7 @@ from checkpointer.set_back.namenode_witness import NamenodeWitness
 from checkpointer.set_back.proof import set_back
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.set_back.start_over import LostPast
-from checkpointer.storage.usable_images import ImageCopy
+from checkpointer.storage.usable_images import ImageCopy, content_fault
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
@@ -259,9 +259,12 @@ class SecondaryRole:
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return the image at `txid` if it was made here; shadow mode neither uploads nor replaces such an image."""
+        """Return an intact copy of the image at `txid` if it was made here; shadow mode neither uploads nor replaces
+        such an image.
+        """
         paths = (folder / image_name(txid) for folder in self._storage.image_folders())
-        return next((path for path in paths if path.is_file() and self._is_ours(txid, path)), None)
+        ours = (path for path in paths if path.is_file() and self._is_ours(txid, path))
+        return next((path for path in ours if not content_fault(path)), None)
 
     def _is_ours(self, txid: int, path: Path) -> bool:
         try:
