@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -29,7 +29,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text
 from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
-from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_segment_name
+from hadoop_common.names import ImageKind, image_name, parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego
@@ -53,6 +53,14 @@ class DownloadedImage:
     md5: str
     size: int
     failures: tuple[str, ...]
+
+    def missing_in(self, folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+        """Yield each of `folders` that could not store the image, with the reason."""
+        holding = {path.parent for path in self.paths}
+        for folder in folders:
+            if folder not in holding:
+                reasons = [each for each in self.failures if each.startswith(f"{folder}/")]
+                yield folder, "; ".join(reasons) or f"{image_name(self.txid)} could not be written there"
 
 
 def download_image(

@@ -105,7 +105,8 @@ class Fetcher:
             cancel=cancelled,
         )
         image = self.settings.retry.run(fetch, cancelled)
-        self._drop_failed(folders, image.paths, image_name(txid), image.failures)
+        for folder, reason in image.missing_in(folders):
+            self._storage.drop(folder, reason)
         _LOG.info("fetched the image at txid %d, %d bytes", txid, image.size)
         return image.paths[0], True
 
@@ -176,18 +177,13 @@ class Fetcher:
             check=partial(_check_segment, log=log, name=name),
         )
         paths = self.settings.retry.run(fetch, cancelled)
-        self._drop_failed(folders, paths, name, ())
+        holding = {path.parent for path in paths}
+        for folder in folders:
+            if folder not in holding:
+                self._storage.drop(folder, f"{name} could not be written there")
         _LOG.debug("fetched %s", name)
         self._fetched += 1
         return paths[0]
-
-    def _drop_failed(self, folders: Sequence[Path], taken: Sequence[Path], name: str, reasons: Sequence[str]) -> None:
-        """Drop the directories that could not store a file."""
-        holding = {path.parent for path in taken}
-        for folder in folders:
-            if folder not in holding:
-                own_reasons = [each for each in reasons if each.startswith(f"{folder}/")]
-                self._storage.drop(folder, "; ".join(own_reasons) or f"{name} could not be written there")
 
 
 def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:

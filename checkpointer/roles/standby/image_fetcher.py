@@ -123,11 +123,8 @@ class ImageFetcher:
         except TransferError as error:
             raise self._pauses.failed(address, txid, info, error) from error
         self._pauses.succeeded()
-        holding = {path.parent for path in image.paths}
-        for folder in folders:
-            if folder not in holding:
-                reasons = [each for each in image.failures if each.startswith(f"{folder}/")]
-                self.storage.drop(folder, "; ".join(reasons) or f"{image_name(image.txid)} could not be written there")
+        for folder, reason in image.missing_in(folders):
+            self.storage.drop(folder, reason)
         seconds = time.monotonic() - began
         _LOG.info(
             "fetched the image at txid %d from %s, %d bytes in %.1f s",
