@@ -29,7 +29,7 @@ class LostPast:
 
     def sentence(self) -> str:
         where = ", ".join(map(str, self.set_aside)) or "no folder"
-        return f"this node starts over from its image; the previous contents are in {where}"
+        return f"this node starts over from the NameNode's image; the previous contents are in {where}"
 
 
 class StartOverLimiter:

@@ -18,7 +18,7 @@ from checkpointer.storage.formatting import (
     write_seen_txid,
     write_version,
 )
-from checkpointer.storage.inspector import StoredImage, agree_on_version, has_version, holds_image
+from checkpointer.storage.inspector import StoredImage, agree_on_version, has_version, holds_image, newest_copies
 from checkpointer.storage.lost_pasts import link_aside, set_aside
 from checkpointer.storage.usable_images import (
     ImageCopy,
@@ -110,6 +110,8 @@ class StorageDirectories(DirectorySet):
         """
         newest: Path | None = None
         with suppress(StorageError):
+            # if no image is usable, the size of a damaged image is the best estimate
+            newest = newest_copies(self.inspect_all())[0].path
             newest = self.latest_image().path
         require_space(self.roots, newest)
 

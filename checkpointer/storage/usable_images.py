@@ -108,21 +108,21 @@ def is_damage(error: HdfsError | OSError) -> bool:
 
 def is_damaged(image: Path) -> bool:
     """Read the whole file of `image`; return whether its content is damaged (`is_damage`)."""
-    try:
-        with ImageFile.open(image, allow_unknown_layout=True):
-            return False
-    except (HdfsError, OSError) as error:
-        return is_damage(error)
+    fault = _whole_fault(image)
+    return fault is not None and is_damage(fault)
 
 
 def all_damaged(folders: Iterable[Path]) -> bool:
-    """Return whether the `current` folders contain images, and all of them are damaged (`is_damaged`).
+    """Return whether the `current` folders contain images, and all of them are proved to be damaged.
 
-    Raises:
-        OSError: a folder cannot be read.
+    A folder or a part of an image that cannot be read proves nothing, because its disk may work again later.
     """
-    images = [image.path for folder in folders for image in list_images(folder) if not image.rollback]
-    return bool(images) and all(map(is_damaged, images))
+    try:
+        images = [image.path for folder in folders for image in list_images(folder) if not image.rollback]
+    except OSError:
+        return False
+    faults = map(_whole_fault, images)
+    return bool(images) and all(isinstance(fault, ImageFormatError) and is_damage(fault) for fault in faults)
 
 
 def record_fault(image: Path, reason: str) -> None:
@@ -251,6 +251,14 @@ def _all_damaged(faults: Iterable[str]) -> StorageError:
         f"every copy of the newest image is damaged: {'; '.join(faults)}",
         hint="Fetch that image and its .md5 file from a NameNode.",
     )
+
+
+def _whole_fault(image: Path) -> HdfsError | OSError | None:
+    try:
+        with ImageFile.open(image, allow_unknown_layout=True):
+            return None
+    except (HdfsError, OSError) as fault:
+        return fault
 
 
 def _frame(image: Path) -> str:

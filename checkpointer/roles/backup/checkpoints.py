@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
@@ -112,8 +113,9 @@ class BackupCheckpoints:
                 self.link.registered = False
             self.upkeep.adopt(signature)
             self.upkeep.check_past()
-            self.follower.reach(signature.current_segment_txid - 1, observer)
-            self._assure(signature.current_segment_txid - 1, observer)
+            target = signature.current_segment_txid - 1
+            self.upkeep.on_intact_image(partial(self.follower.reach, target, observer))
+            self._assure(target, observer)
             return self._save(observer, config)
         finally:
             self.upkeep.resume()

@@ -23,6 +23,7 @@ from engine.observer import Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import remove_durably
+from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name, parse_segment, segment_name
 from hadoop_common.throttle import Throttle
@@ -87,8 +88,7 @@ class BackupFollower:
             folder: name of the folder for the old state in each storage directory.
 
         Raises:
-            RpcError, TransferError, StorageError: the image could not be fetched; the fetch is retried when the image
-                is needed next.
+            RpcError, TransferError, StorageError: the image could not be fetched; the caller must repeat this call.
         """
         self.forget_image()
         # checked first, because a directory in which a file cannot be linked is dropped
@@ -96,9 +96,10 @@ class BackupFollower:
         # Files that arrive during the fetch belong to the running stream. They remain, even if they are renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
-        # Our image with the same name may belong to the lost past.
-        linked = self.storage.link_aside(image_name(self.source.newest_image_txid()), folder)
-        fetched = self._fetch_image(None)
+        txid = self.source.newest_image_txid()
+        # Our image with the same name may belong to the lost past, or may be damaged.
+        linked = self.storage.link_aside(image_name(txid), folder)
+        fetched = self._fetch_image(None, txid)
         aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=linked)
         self.past.forget()
         self.past.loaded(fetched)
@@ -121,13 +122,15 @@ class BackupFollower:
         """Return the reason why our state cannot belong to the NameNode's past, or "" if the segments do not prove
         that.
         """
-        txid, local, logs = self.storage.latest_image().txid, self._local(), self.source.manifest(0).logs
+        txid, local, logs = self._image_txid(), self._local(), self.source.manifest(0).logs
         # an invalid segment file proves nothing
         return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
 
     def newest_txid(self) -> int:
-        """Return the newest transaction in the storage, in an image or in a finalized segment."""
-        image = self.storage.latest_image().txid
+        """Return the newest transaction in the storage, in a usable image or in a finalized segment; 0 if neither
+        exists.
+        """
+        image = self._image_txid()
         later = (each for each in self._local() if each.last is not None and each.last > image)
         return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
@@ -154,7 +157,7 @@ class BackupFollower:
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         except TransactionGapError as gap:
             _LOG.warning("our image at %d is too old to continue from: %s", namespace.last_txid, gap)
-            self._fetch_image(observer)
+            self._fetch_image(observer, self.source.newest_image_txid())
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         self._apply_local(target, observer)
 
@@ -200,6 +203,13 @@ class BackupFollower:
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
+    def _image_txid(self) -> int:
+        """Return the newest transaction of our usable images; 0 if no image is usable, which the next load reports."""
+        try:
+            return self.storage.latest_image().txid
+        except StorageError:
+            return 0
+
     def _local(self) -> list[EditLogSegment]:
         return local_segments(self.storage.current_folders())
 
@@ -210,7 +220,7 @@ class BackupFollower:
             # A different layout means that the image is from before an upgrade that this node has missed.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
-            self._fetch_image(observer)
+            self._fetch_image(observer, self.source.newest_image_txid())
 
     @property
     def _layout(self) -> int:
@@ -273,21 +283,23 @@ class BackupFollower:
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
         return lambda: self.cancelled() or (observer is not None and observer.cancelled())
 
-    def _fetch_image(self, observer: Observer | None) -> ImageId:
-        """Fetch the NameNode's newest image and load it."""
+    def _fetch_image(self, observer: Observer | None, txid: int) -> ImageId:
+        """Fetch the NameNode's image at `txid` and load it; drop the directories that cannot store it."""
         # otherwise, each check would repeat a fetch that fills the disk
         self.storage.require_space()
-        txid = self.source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
+        folders = self.storage.current_folders()
         image = download_image(
             self.http_address,
             txid,
             self.storage.storage_info(),
-            self.storage.current_folders(),
+            folders,
             timeout=self.timeout,
             throttle=self.throttle,
             cancel=self._watched(observer),
         )
+        for folder, reason in image.missing_in(folders):
+            self.storage.drop(folder, reason)
         self.namespace.load(image.paths[0], observer, cluster=self._layout)
         fetched = ImageId(image.txid, image.md5)
         self.past.loaded(fetched)

@@ -342,6 +342,13 @@ class JournalReceiver:
                 with self._losing_namespace("the namespace is discarded"):
                     self._replica.check_image()
 
+    def release_namespace(self, reason: str) -> None:
+        """Ensure that the stream does not access the namespace until the next `converge`; edits are only stored."""
+        with self._lock:
+            if self._state is BackupState.IN_SYNC:
+                self._move(StreamEvent.NAMESPACE_LOST)
+                self._reason = reason
+
     def close(self) -> None:
         """Refuse edits from now on; the open segment remains in progress, as after a crash."""
         with self._lock:

@@ -1,7 +1,7 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from link and receiver, so it does not depend on the previous check.
+state from link and receiver, so it does not depend on the previous check. Only a start over that failed is repeated.
 
 - If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.
@@ -9,6 +9,7 @@ state from link and receiver, so it does not depend on the previous check.
   stream and registers again.
 - A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
   after the roll, the NameNode cannot reach this node, which is an error.
+- If every image here is damaged, this node sets them all aside and starts over from the NameNode's image.
 
 After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. A NameNode that is down
 is checked as often as before, because such a check is cheap.
@@ -19,6 +20,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
@@ -28,6 +31,8 @@ from checkpointer.set_back.proof import PastVerdict, set_back
 from checkpointer.set_back.start_over import LostPast, StartOverLimiter
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
+from checkpointer.storage.lost_pasts import NOT_COMPARED
+from checkpointer.storage.usable_images import all_damaged
 from engine.errors import CheckpointError
 from engine.observer import CancellableObserver, Observer
 from hadoop_common.back_off import BackOff
@@ -36,6 +41,9 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
+from image_format.errors import ImageFormatError
+
+T = TypeVar("T")
 
 
 class UpkeepPace:
@@ -134,6 +142,8 @@ class StreamUpkeep:
     namenode_txid: int = field(init=False, default=-1)
     lost: LostPast | None = field(init=False, default=None)
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
+    # cause and folder of a start over that has not been completed
+    _unfinished: tuple[str, str] | None = field(init=False, default=None)
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run `check` unless the last failure is too recent; if `check` raises an error, set `alarm`."""
@@ -191,6 +201,7 @@ class StreamUpkeep:
         if stalled or not self.link.registered:
             self.link.register(self.storage.storage_info())
             self.take_version()
+        self.on_intact_image(self.storage.latest_image)
         if not self.streaming:
             return
         if self.receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
@@ -245,18 +256,43 @@ class StreamUpkeep:
 
         Raises:
             StorageError: the node recently started over without success.
-            HdfsError: the image could not be fetched. The stream is broken off, so the next check compares again.
+            HdfsError: the image could not be fetched. The stream is broken off, and the next check starts over again.
         """
-        cause = verdict.cause(f"the NameNode at {self.link.address}")
+        self._start_over(verdict.cause(f"the NameNode at {self.link.address}"), verdict.folder)
+
+    def on_intact_image(self, step: Callable[[], T]) -> T:
+        """Return the result of `step`, which needs an intact image. If every image here is damaged, set them all aside,
+        and continue from the NameNode's image.
+
+        A kill while the only image is replaced by an image with the same name leaves a damaged image. A start over that
+        failed is repeated first.
+
+        Raises:
+            HdfsError: `step` failed for another reason, or see `start_over`.
+        """
+        if self._unfinished is not None:
+            self._start_over(*self._unfinished)
+        try:
+            return step()
+        except (ImageFormatError, StorageError) as error:
+            if not all_damaged(self.storage.current_folders()):
+                raise
+            self._start_over(f"no image here is intact: {error.message}", NOT_COMPARED)
+        return step()
+
+    def _start_over(self, cause: str, folder: str) -> None:
+        self.receiver.release_namespace(cause)
         try:
             self._start_over_limiter.check(self.link.newest_image_txid(), cause)
             # A NameNode that was rolled back sends its image only to nodes with its current VERSION.
             self.take_version()
-            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, verdict.folder))
+            self._unfinished = cause, folder
+            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, folder))
         except BaseException:
             # The stream must not continue from the lost state.
             self.receiver.break_off(cause)
             raise
+        self._unfinished = None
         image = self.storage.latest_image().txid
         self._start_over_limiter.started_over(image)
         self.receiver.start_over(image)
@@ -305,7 +341,7 @@ class StreamUpkeep:
             )
 
     def _converge(self, observer: Observer) -> None:
-        if not self.follower.converge(self.receiver, observer):
+        if not self.on_intact_image(partial(self.follower.converge, self.receiver, observer)):
             raise CheckpointError(f"the stream broke: {self.receiver.position().reason}")
         segment = self.receiver.position().segment
         if segment is not None:
