@@ -61,14 +61,6 @@ class ActiveNamespace:
         self.storage_policies = self.files.storage_policies
         self.erasure_coding = self.files.erasure_coding
 
-    @property
-    def log(self) -> EditLogWriter:
-        return self.transactions.log
-
-    @property
-    def last_txid(self) -> int:
-        return self.transactions.last_txid
-
     # ---- changes -------------------------------------------------------------------------------------------
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:

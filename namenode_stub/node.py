@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from engine.loaded_image import LoadedImage
 from hadoop_common.access import Resource
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
@@ -20,11 +19,9 @@ from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
 from journal.errors import JournalError
-from journal.journal_set import JournalSet
 from namenode_stub.activation import activate, load_newest
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.active_state import ActiveState
-from namenode_stub.administration import Administration
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop, ShuttingDownError, StandbyRefusalError
 from namenode_stub.http_api import shutdown_blueprint, transition_blueprint
@@ -121,25 +118,8 @@ class NameNodeStub:
         return self.active.namespace
 
     @property
-    def journals(self) -> JournalSet:
-        return self.active.journals
-
-    @property
     def images(self) -> StubImages:
         return self._state.images
-
-    @property
-    def administration(self) -> Administration:
-        return self.active.administration
-
-    @property
-    def loaded(self) -> LoadedImage:
-        """The namespace with its current base image."""
-        return self.namespace.transactions.loaded
-
-    def roll(self) -> int:
-        """Start a new segment; return its first transaction id. See `ActiveState.roll`."""
-        return self.active.roll()
 
     # ---- life ----------------------------------------------------------------------------------------------
 

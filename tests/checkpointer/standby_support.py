@@ -79,7 +79,7 @@ def write_edits(stub: NameNodeStub, label: str, count: int = TRANSACTIONS) -> in
     """Write edits and return the last finalized txid."""
     for number in range(count):
         stub.namespace.mkdirs(f"/{label}/{number}")
-    return stub.roll() - 1
+    return stub.active.roll() - 1
 
 
 def images(folder: Path) -> list[int]:
@@ -121,8 +121,8 @@ def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -
     own, theirs = tmp_path / "nn2", tmp_path / "active/name"
     version = (own / "current/VERSION").read_bytes()
     write_edits(stub, "before", 3)
-    assert stub.administration.start_rolling_upgrade() is not None
-    end = stub.namespace.log.segment_first_txid - 1
+    assert stub.active.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.transactions.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
     # the tail stops at the end of START's segment and requests an immediate checkpoint
     assert daemon.role.tail()
@@ -137,14 +137,14 @@ def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -
         assert opened.txid == end
     assert image.path.read_bytes() == (theirs / "current" / image.path.name).read_bytes()
     assert daemon.service.status()["targets"][0]["rollbackTxid"] == end
-    assert stub.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
+    assert stub.active.administration.query_rolling_upgrade().has_rollback_image  # type: ignore[union-attr]
     # checkpoints continue as usual
     assert not daemon.role.tail()
     last = write_edits(stub, "later", 2 * TRANSACTIONS)
     result = daemon.service.poll()
     assert (result.details["txid"], result.details["uploads"]) == (last, {stub.server.url: "SUCCESS"})
     assert (own / "current/VERSION").read_bytes() == version
-    assert stub.administration.finalize_rolling_upgrade() is not None
+    assert stub.active.administration.finalize_rolling_upgrade() is not None
     daemon.role.tail()
     assert rollbacks(own) == []
     plain = own / f"current/fsimage_{end:019d}"

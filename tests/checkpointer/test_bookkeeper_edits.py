@@ -280,7 +280,7 @@ def test_standby_daemon_checkpoints_from_edits_of_the_stub(
             victim = next(each for each in cluster.bookies if each.up)
             victim.stop()
             last = write_edits(stub, "b")
-            assert stub.namespace.log.durable_txid >= last
+            assert stub.namespace.transactions.log.durable_txid >= last
             daemon.role.tail()
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
         # the writer was never disturbed

@@ -70,7 +70,7 @@ class Cluster:
 def write_edits(stub: NameNodeStub, label: str) -> int:
     for number in range(20):
         stub.namespace.mkdirs(f"/{label}/{number}")
-    return stub.roll() - 1
+    return stub.active.roll() - 1
 
 
 @pytest.mark.parametrize(("codec", "warns"), [("Lz4Codec", True), ("GzipCodec", False)])

@@ -76,14 +76,14 @@ def test_checkpoint_equals_the_state_of_the_active(stub: NameNodeStub, daemon: D
         stub.namespace.complete(f"/{number}/f", 5)
         stub.namespace.create(f"/{number}/open")
         stub.namespace.rename(f"/{number}/0", f"/{number}/moved")
-        last = stub.roll() - 1
+        last = stub.active.roll() - 1
         assert daemon.service.poll().details["txid"] == last
         own = tmp_path / "own"
-        namespace = stub.loaded.namespace
+        namespace = stub.namespace.transactions.loaded.namespace
         with own.open("wb") as out:
             namespace.last_txid = last
-            stub.loaded.write(out.write)
-            namespace.last_txid = stub.namespace.log.last_txid
+            stub.namespace.transactions.loaded.write(out.write)
+            namespace.last_txid = stub.namespace.transactions.log.last_txid
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(daemon.role.latest_image()))) == []
 
 

@@ -91,9 +91,9 @@ def a_rolling_upgrade_from_start_to_end(folder: Path) -> None:
     nothing_yet(folder)
     life(folder)
     with stub_of(folder) as stub:
-        assert stub.administration.start_rolling_upgrade() is not None
+        assert stub.active.administration.start_rolling_upgrade() is not None
         write_edits(stub, "b", 3)
-        assert stub.administration.finalize_rolling_upgrade() is not None
+        assert stub.active.administration.finalize_rolling_upgrade() is not None
         write_edits(stub, "c", 3)
     upgrade(folder, layout_version=-67)
 
@@ -134,11 +134,11 @@ def unexpected_files(current: Path) -> list[str]:
 
 
 def check_end(folder: Path, stub: NameNodeStub) -> None:
-    last = stub.namespace.log.segment_first_txid - 1
-    namespace, content = stub.loaded.namespace, bytearray()
+    last = stub.namespace.transactions.log.segment_first_txid - 1
+    namespace, content = stub.namespace.transactions.loaded.namespace, bytearray()
     namespace.last_txid = last
-    stub.loaded.write(content.extend)
-    namespace.last_txid = stub.namespace.log.last_txid
+    stub.namespace.transactions.loaded.write(content.extend)
+    namespace.last_txid = stub.namespace.transactions.log.last_txid
     expected = folder / "expected"
     expected.write_bytes(content)
     theirs = folder / "active" / "name" / "current" / image_name(last)

@@ -130,8 +130,8 @@ def test_each_transaction_is_applied_with_in_progress_tailing(
         for number in range(TRANSACTIONS):
             stub.namespace.mkdirs(f"/open/{number}")
             daemon.role.tail()
-            assert daemon.service.status()["appliedTxid"] == stub.namespace.log.durable_txid
-        last = stub.namespace.log.last_txid
+            assert daemon.service.status()["appliedTxid"] == stub.namespace.transactions.log.durable_txid
+        last = stub.namespace.transactions.log.last_txid
         assert daemon.service.poll().details["txid"] == last
         assert images(tmp_path / "nn2")[-1] == last
         end = write_edits(stub, "b")
@@ -151,9 +151,9 @@ def test_edits_beyond_the_batch_limit_of_the_nodes_are_read(
         for number in range(20):
             stub.namespace.mkdirs(f"/{number}")
             if number % 6 == 0:
-                stub.roll()
+                stub.active.roll()
         daemon.role.tail()
-        assert daemon.service.status()["appliedTxid"] == stub.namespace.log.last_txid
+        assert daemon.service.status()["appliedTxid"] == stub.namespace.transactions.log.last_txid
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
@@ -326,7 +326,7 @@ def test_unavailable_journal_nodes_cause_no_lost_past(quorum: Quorum, stub: Name
         for number in range(TRANSACTIONS):
             stub.namespace.mkdirs(f"/{number}")
         daemon.role.tail()
-        assert daemon.service.poll().details["txid"] == stub.namespace.log.last_txid
+        assert daemon.service.poll().details["txid"] == stub.namespace.transactions.log.last_txid
         quorum.nodes[2].serve()
         quorum.nodes[1].cut_off()
         for _ in range(2):
@@ -412,7 +412,7 @@ def test_rolling_upgrade_is_detected_from_the_edits(quorum: Quorum, stub: NameNo
     write_edits(stub, "a")
     daemon.role.tail()
     assert not follower._rolling(theirs)
-    assert stub.administration.start_rolling_upgrade() is not None
+    assert stub.active.administration.start_rolling_upgrade() is not None
     daemon.role.tail()
     assert follower._rolling(theirs)
 

@@ -156,9 +156,9 @@ def stub_config(tmp_path: Path, extra_edits: int) -> StubConfig:
 def write_and_save(stub: NameNodeStub, label: str) -> int:
     """Write edits and save an image, which purges the previous image; return the new image's txid."""
     write_edits(stub, label)
-    stub.administration.set_safe_mode(on=True)
-    assert stub.administration.save_namespace()
-    stub.administration.set_safe_mode(on=False)
+    stub.active.administration.set_safe_mode(on=True)
+    assert stub.active.administration.save_namespace()
+    stub.active.administration.set_safe_mode(on=False)
     return stub.images.checkpoint_txid
 
 

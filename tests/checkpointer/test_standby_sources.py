@@ -206,8 +206,8 @@ def test_daemon_with_any_journal(stub_config: StubConfig, tmp_path: Path, in_pro
             assert (status["journal"], status["appliedTxid"]) == ("kind://place", last + in_progress)
             assert daemon.service.poll().state is TriggerState.DONE
             stub.namespace.mkdirs("/open")
-            assert stub.administration.start_rolling_upgrade() is not None
-            end = stub.namespace.log.segment_first_txid - 1
+            assert stub.active.administration.start_rolling_upgrade() is not None
+            end = stub.namespace.transactions.log.segment_first_txid - 1
             write_edits(stub, "during")
             assert daemon.role.tail()
             assert daemon.service.poll().details["txid"] == end

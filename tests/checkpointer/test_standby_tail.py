@@ -84,8 +84,8 @@ def test_open_segment_is_read_with_in_progress_tailing(stub: NameNodeStub, tmp_p
         for number in range(2 * TRANSACTIONS):
             stub.namespace.mkdirs(f"/open/{number}")
             daemon.role.tail()
-            assert daemon.service.status()["appliedTxid"] == stub.namespace.log.durable_txid
-        last = stub.namespace.log.last_txid
+            assert daemon.service.status()["appliedTxid"] == stub.namespace.transactions.log.durable_txid
+        last = stub.namespace.transactions.log.last_txid
         assert daemon.service.poll().details["txid"] == last
         assert images(tmp_path / "nn2")[-1] == last
         end = write_edits(stub, "b")
@@ -111,7 +111,7 @@ def test_damaged_open_segment_is_read_once_it_is_complete(stub: NameNodeStub, tm
         assert segment.name in status["openSegmentFault"]
         segment.write_bytes(content)
         daemon.role.tail()
-        assert daemon.service.status()["appliedTxid"] == stub.namespace.log.last_txid
+        assert daemon.service.status()["appliedTxid"] == stub.namespace.transactions.log.last_txid
         assert daemon.service.status()["openSegmentFault"] == ""
 
 
@@ -204,36 +204,36 @@ def test_standby_without_checkpoints_tails_no_edits(stub: NameNodeStub, tmp_path
 def test_roll_is_requested_while_edits_wait(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, log_roll_period=ROLL) as daemon:
         daemon.role.tail()
-        begun = stub.namespace.log.segment_first_txid
+        begun = stub.namespace.transactions.log.segment_first_txid
         for number in range(3):
             stub.namespace.mkdirs(f"/{number}")
         daemon.clock.now = ROLL
         daemon.role.tail()
-        assert stub.namespace.log.segment_first_txid == begun
+        assert stub.namespace.transactions.log.segment_first_txid == begun
         daemon.clock.now += 1
         daemon.role.tail()
-        assert stub.namespace.log.segment_first_txid > begun
+        assert stub.namespace.transactions.log.segment_first_txid > begun
         status = daemon.service.status()
-        assert status["appliedTxid"] == stub.namespace.log.segment_first_txid - 1
+        assert status["appliedTxid"] == stub.namespace.transactions.log.segment_first_txid - 1
         assert status["alarms"] == []
         # only START_LOG_SEGMENT is present, which does not justify a roll
-        begun = stub.namespace.log.segment_first_txid
+        begun = stub.namespace.transactions.log.segment_first_txid
         daemon.clock.now += 10 * ROLL
         daemon.role.tail()
         daemon.clock.now += 10 * ROLL
         daemon.role.tail()
-        assert stub.namespace.log.segment_first_txid == begun
+        assert stub.namespace.transactions.log.segment_first_txid == begun
 
 
 def test_no_roll_is_requested_while_rolls_are_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, log_roll_period=0.0) as daemon:
-        begun = stub.namespace.log.segment_first_txid
+        begun = stub.namespace.transactions.log.segment_first_txid
         stub.namespace.mkdirs("/a")
         stub.namespace.mkdirs("/b")
         for _ in range(3):
             daemon.clock.now += 1000.0
             daemon.role.tail()
-        assert stub.namespace.log.segment_first_txid == begun
+        assert stub.namespace.transactions.log.segment_first_txid == begun
 
 
 # ---- rolling upgrade ---------------------------------------------------------------------------------------
@@ -246,13 +246,13 @@ def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Da
 def test_upgrade_start_in_the_open_segment_is_applied_after_its_end(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
         stub.namespace.mkdirs("/a")
-        stub.administration._roll = lambda: 0  # type: ignore[assignment]
-        assert stub.administration.start_rolling_upgrade() is not None
-        start = stub.namespace.log.last_txid
+        stub.active.administration._roll = lambda: 0  # type: ignore[assignment]
+        assert stub.active.administration.start_rolling_upgrade() is not None
+        start = stub.namespace.transactions.log.last_txid
         stub.namespace.mkdirs("/b")
         assert not daemon.role.tail()
         assert daemon.service.status()["appliedTxid"] == start - 1
-        end = stub.roll() - 1
+        end = stub.active.roll() - 1
         assert daemon.role.tail()
         assert daemon.service.poll().details["txid"] == end
         assert rollbacks(tmp_path / "nn2") == [end]
@@ -263,8 +263,8 @@ def test_upgrade_start_is_found_after_a_read_error_behind_it(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
 ) -> None:
     """The next tail still takes START into account, whether only START or its whole segment was applied."""
-    assert stub.administration.start_rolling_upgrade() is not None
-    end = stub.namespace.log.segment_first_txid - 1
+    assert stub.active.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.transactions.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
     real = view_module.read_ops
 
@@ -291,7 +291,7 @@ def test_upgrade_start_is_found_after_a_read_error_behind_it(
 
 def test_existing_rollback_image_is_not_made_again(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     write_edits(stub, "before", 3)
-    assert stub.administration.start_rolling_upgrade() is not None
+    assert stub.active.administration.start_rolling_upgrade() is not None
     assert daemon.role.tail()
     assert daemon.service.poll().state is TriggerState.DONE
     daemon.role.close()
@@ -306,8 +306,8 @@ def test_existing_rollback_image_is_not_made_again(stub: NameNodeStub, daemon: D
 def test_failed_rollback_image_is_made_at_the_next_attempt(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert stub.administration.start_rolling_upgrade() is not None
-    end = stub.namespace.log.segment_first_txid - 1
+    assert stub.active.administration.start_rolling_upgrade() is not None
+    end = stub.namespace.transactions.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
     assert daemon.role.tail()
 
@@ -327,11 +327,11 @@ def test_replay_of_a_finalized_upgrade_keeps_later_rollback_images(
 ) -> None:
     """Replaying the FINALIZE of one upgrade must not remove the rollback image of the next upgrade."""
     for _ in range(2):
-        assert stub.administration.start_rolling_upgrade() is not None
+        assert stub.active.administration.start_rolling_upgrade() is not None
         assert daemon.role.tail()
         assert daemon.service.poll().details["reason"] == "urgent"
         if _ == 0:
-            assert stub.administration.finalize_rolling_upgrade() is not None
+            assert stub.active.administration.finalize_rolling_upgrade() is not None
             daemon.role.tail()
     (newest,) = rollbacks(tmp_path / "nn2")
     daemon.role.close()
@@ -351,7 +351,7 @@ def test_replay_of_a_finalized_upgrade_keeps_later_rollback_images(
 def test_failed_rename_leaves_the_rollback_image_valid(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    assert stub.administration.start_rolling_upgrade() is not None
+    assert stub.active.administration.start_rolling_upgrade() is not None
     assert daemon.role.tail()
     daemon.service.poll()
     folder = tmp_path / "nn2/current"

@@ -260,10 +260,10 @@ def assert_in_sync(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
         {stub.server.url: "SUCCESS"},
     )
     assert daemon.service.status()["alarms"] == []
-    own, namespace, content = tmp_path / "own", stub.loaded.namespace, bytearray()
+    own, namespace, content = tmp_path / "own", stub.namespace.transactions.loaded.namespace, bytearray()
     namespace.last_txid = last
-    stub.loaded.write(content.extend)
-    namespace.last_txid = stub.namespace.log.last_txid
+    stub.namespace.transactions.loaded.write(content.extend)
+    namespace.last_txid = stub.namespace.transactions.log.last_txid
     own.write_bytes(content)
     newest = daemon.role.latest_image()
     assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(newest))) == []
@@ -317,10 +317,10 @@ def test_finalized_rolling_upgrade_is_adopted(stub_config: StubConfig, tmp_path:
         daemon.role.open()
         try:
             write_edits(stub, "before")
-            assert stub.administration.start_rolling_upgrade() is not None
+            assert stub.active.administration.start_rolling_upgrade() is not None
             assert daemon.role.tail()
             assert daemon.service.poll().details["reason"] == "urgent"
-            assert stub.administration.finalize_rolling_upgrade() is not None
+            assert stub.active.administration.finalize_rolling_upgrade() is not None
             daemon.role.tail()
             asked = [daemon.role.storage_info()]
             daemon.role.tail()

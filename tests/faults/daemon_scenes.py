@@ -194,7 +194,9 @@ class StandbyCheckpoint(_DaemonScene):
         reported = self.run(*self.arguments())
         assert reported.code == 0, reported
         newest = max(whole_images(self.root / "nn" / "current").items())[1]
-        assert newest == self.root / "nn" / "current" / image_name(self.stub.namespace.log.segment_first_txid - 1)
+        assert newest == self.root / "nn" / "current" / image_name(
+            self.stub.namespace.transactions.log.segment_first_txid - 1
+        )
         theirs = self.folder / "active" / "name" / "current" / newest.name
         assert theirs.read_bytes() == newest.read_bytes()
 

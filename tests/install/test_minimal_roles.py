@@ -25,7 +25,7 @@ def test_each_role_checkpoints_with_a_single_namenode(tmp_path: Path, role: str)
         resources.enter_context(running(site, conf, "run", "--role", role))
         ours = tmp_path / f"{role}-data/hdfs-checkpointer/{role}"
         wait_until(lambda: run_cli("status", "--conf", conf, "--role", role).code == 0, f"the {role} daemon")
-        node.roll()
+        node.active.roll()
         check_checkpoint(conf, role, tmp_path / "nn/current", ours)
 
 
@@ -45,5 +45,5 @@ def test_journalnodes_and_a_standby_with_an_ha_pair(tmp_path: Path) -> None:
         node = stub_of(namenode, resources)
         resources.enter_context(running(site, conf, "run", "--role", "standby"))
         wait_until(lambda: run_cli("status", "--conf", conf, "--role", "standby").code == 0, "the standby daemon")
-        node.roll()
+        node.active.roll()
         check_checkpoint(conf, "standby", tmp_path / "nn/current", tmp_path / "standby-data/hdfs-checkpointer/standby")

@@ -185,7 +185,7 @@ def check_program(folder: Path, program: Sequence[str]) -> None:
         node = stub_of(namenode, resources)
         resources.enter_context(running(site, conf, "run", "--role", "secondary", program=program))
         wait_until(lambda: run(program, "status", conf) == 0, "the daemon")
-        node.roll()
+        node.active.roll()
         assert run(program, "checkpoint", conf, "--force") == 0
     newest = max(path for path in (folder / "nn/current").glob("fsimage_*") if path.suffix != ".md5")
     assert int(newest.name.rpartition("_")[2]) > 0

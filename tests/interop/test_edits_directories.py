@@ -54,9 +54,9 @@ def test_edits_survive_a_failed_directory_across_stub_and_namenode(
         stub.namespace.mkdirs("/one")
         broken = True
         stub.namespace.mkdirs("/two")
-        stub.roll()
+        stub.active.roll()
         broken = False
-        stub.roll()
+        stub.active.roll()
         stub.namespace.mkdirs("/three")
     held = [[each.path.name for each in list_segments(tmp_path / name / "current")] for name in ("a", "b")]
     assert len(held[1]) == len(held[0]) - 1

@@ -243,7 +243,7 @@ def test_a_secondary_namenode_checkpoints_the_stub(client_jvm: ClientJvm, tmp_pa
         client = client_jvm.of(conf)
         for seed in (1, 2):
             client.load(100, path=f"/load{seed}", seed=seed)
-            last = stub.namespace.last_txid
+            last = stub.namespace.transactions.last_txid
             SecondaryNameNode(conf).checkpoint().checked()
             assert stub.images.checkpoint_txid >= last
         before = stub.namespace.walk()
@@ -266,9 +266,9 @@ def test_a_backup_node_follows_the_stub(client_jvm: ClientJvm, tmp_path: Path) -
             # the node registers, checkpoints, and receives edits from the segment that the checkpoint began
             wait_until(lambda: stub.images.checkpoint_txid > 0, "the backup node's checkpoint")
             client.load(300, path="/streamed")
-            first = stub.namespace.log.segment_first_txid
-            stub.roll()
-            last = stub.namespace.log.segment_first_txid - 1
+            first = stub.namespace.transactions.log.segment_first_txid
+            stub.active.roll()
+            last = stub.namespace.transactions.log.segment_first_txid - 1
             held = backup.current / f"edits_{first:019d}-{last:019d}"
             wait_until(held.exists, f"{held.name} at the backup node")
             ours = conf.name_dir / "current" / held.name

@@ -92,7 +92,7 @@ def status(stub: NameNodeStub) -> dict[str, Any]:
 
 def followed(active: NameNodeStub, standby: NameNodeStub) -> None:
     """Wait until the standby has applied all finalized segments."""
-    last = active.roll() - 1
+    last = active.active.roll() - 1
     wait_until(f"txid {last} in the standby", lambda: status(standby)["lastTxid"] >= last)
 
 

@@ -119,7 +119,7 @@ def refused(dfs: Dfs, call: Any) -> str:
 
 def logged_since(stub: NameNodeStub, txid: int) -> list[Any]:
     """Return the operations after a transaction, as read from the open segment."""
-    return list(read_log(stub.journals.segments(txid + 1, in_progress=True), txid + 1))
+    return list(read_log(stub.active.journals.segments(txid + 1, in_progress=True), txid + 1))
 
 
 @contextmanager

@@ -91,4 +91,4 @@ def write_edits(stub: NameNodeStub, label: str, count: int = 10) -> None:
     """Write a segment that creates `count` directories."""
     for number in range(count):
         stub.namespace.mkdirs(f"/{label}/{number}")
-    stub.roll()
+    stub.active.roll()

@@ -109,11 +109,11 @@ def test_repeated_calls_are_answered_before_and_after_a_restart(tmp_path: Path) 
     with NameNodeStub(config) as stub:
         stub.namespace.snapshots.allow("/")
         answers = perform_all(stub, stub.retry_cache)
-        last = stub.namespace.last_txid
+        last = stub.namespace.transactions.last_txid
         # This includes the response to `create`, although the file no longer exists.
         assert perform_all(stub, stub.retry_cache) == answers
-        assert stub.namespace.last_txid == last
+        assert stub.namespace.transactions.last_txid == last
     with NameNodeStub(config) as stub:
-        last = stub.namespace.last_txid
+        last = stub.namespace.transactions.last_txid
         assert perform_all(stub, stub.retry_cache, creates=False) == answers[1:]
-        assert stub.namespace.last_txid == last
+        assert stub.namespace.transactions.last_txid == last

@@ -48,7 +48,7 @@ def test_safe_mode_refuses_changes_and_allows_reads(tmp_path: Path) -> None:
         assert not dfs.safe_mode(GET)
         assert dfs.safe_mode(ENTER)
         assert dfs.safe_mode(GET)
-        last = stub.namespace.last_txid
+        last = stub.namespace.transactions.last_txid
         calls: list[Any] = [
             lambda d: d.mkdirs("/x"),
             lambda d: d.create("/x"),
@@ -61,7 +61,7 @@ def test_safe_mode_refuses_changes_and_allows_reads(tmp_path: Path) -> None:
         assert {refused(dfs, call) for call in calls} == {"SafeModeException"}
         assert dfs.names("/") == ["f"]
         dfs.call("renewLease", pb.RenewLeaseRequestProto(clientName="c"), pb.EmptyProto)
-        assert stub.namespace.last_txid == last
+        assert stub.namespace.transactions.last_txid == last
         assert refused(dfs, lambda d: d.safe_mode(9)) == "HadoopIllegalArgumentException"
         assert not dfs.safe_mode(FORCE_EXIT)
         assert dfs.complete("/f")
@@ -147,11 +147,11 @@ def test_save_namespace_writes_an_image_and_purges_edits(tmp_path: Path) -> None
         for number in range(5):
             dfs.mkdirs(f"/d{number}")
             if number % 2:
-                assert roll(dfs) == stub.namespace.log.segment_first_txid
+                assert roll(dfs) == stub.namespace.transactions.log.segment_first_txid
         assert refused(dfs, save) == "IOException"
         dfs.safe_mode(ENTER)
         assert save(dfs)
-        first = stub.namespace.log.segment_first_txid
+        first = stub.namespace.transactions.log.segment_first_txid
         assert stub.images.checkpoint_txid == first - 1
         assert save(dfs)
         assert not save(dfs, timeWindow=3600, txGap=10)
@@ -182,7 +182,7 @@ def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
             patched.setattr("image_format.publish.rename_durably", full)
             assert refused(dfs, save) == "IOException"
         assert stub.images.checkpoint_txid == 0
-        assert stub.namespace.last_txid == stub.namespace.log.last_txid
+        assert stub.namespace.transactions.last_txid == stub.namespace.transactions.log.last_txid
         dfs.safe_mode(LEAVE)
         dfs.mkdirs("/e")
         before = stub.namespace.walk()
@@ -219,7 +219,7 @@ def test_responses_to_minor_admin_calls(tmp_path: Path) -> None:
         restore = pb.RestoreFailedStorageRequestProto(arg="check")
         assert not dfs.call("restoreFailedStorage", restore, pb.ResultProto).result
         txid = dfs.call("getCurrentEditLogTxid", pb.EmptyProto(), pb.GetCurrentEditLogTxidResponseProto).txid
-        assert txid == stub.namespace.log.durable_txid
+        assert txid == stub.namespace.transactions.log.durable_txid
 
 
 # ---- rolling upgrades ------------------------------------------------------------------------------------------
@@ -258,14 +258,14 @@ def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     config = rpc_config(tmp_path, edits=uris(tmp_path / "name", shared), shared_edits=shared.as_uri())
     with serving(config, ME) as (stub, dfs):
-        first = stub.namespace.log.segment_first_txid
+        first = stub.namespace.transactions.log.segment_first_txid
         begun = upgrade(dfs, START)
         assert begun is not None
         assert not begun.createdRollbackImages
-        assert stub.namespace.log.segment_first_txid > first
-        assert stub.administration.is_rolling_upgrade
+        assert stub.namespace.transactions.log.segment_first_txid > first
+        assert stub.active.administration.is_rolling_upgrade
         assert upgrade(dfs, FINALIZE) is not None
-        assert not stub.administration.is_rolling_upgrade
+        assert not stub.active.administration.is_rolling_upgrade
 
 
 @pytest.mark.parametrize("step", ["write_md5_file", "rename_durably"])
@@ -280,7 +280,7 @@ def test_a_rename_of_rollback_images_survives_a_kill_at_any_step(
     with serving(config, ME) as (stub, dfs):
         dfs.safe_mode(ENTER)
         upgrade(dfs, START)
-        txid = stub.namespace.last_txid
+        txid = stub.namespace.transactions.last_txid
     assert latest_rollback_image([folder]) is not None
 
     class KilledError(Exception):
@@ -298,4 +298,4 @@ def test_a_rename_of_rollback_images_survives_a_kill_at_any_step(
     promote_rollback_images([folder], txid + 1)
     assert latest_rollback_image([folder]) is None
     with serving(config, ME) as (stub, _):
-        assert stub.namespace.last_txid > txid
+        assert stub.namespace.transactions.last_txid > txid

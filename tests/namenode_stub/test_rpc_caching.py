@@ -67,7 +67,7 @@ def directives(dfs: Dfs, after: int = 0, **wanted: Any) -> list[pb.CacheDirectiv
 def test_cache_pools(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         pool(dfs, "add", "plain")
         pool(dfs, "add", "full", ownerName="o", groupName="g", mode=0o700, limit=5, maxRelativeExpiry=60_000)
         pool(dfs, "add", "gone")
@@ -123,7 +123,7 @@ def test_cache_directives(tmp_path: Path, layout: int) -> None:
     with serving(config, ME) as (stub, dfs):
         for name in ("one", "two"):
             pool(dfs, "add", name)
-        first, before = stub.namespace.last_txid, time.time_ns() // 1_000_000
+        first, before = stub.namespace.transactions.last_txid, time.time_ns() // 1_000_000
         assert add(dfs, directive(path="/a", pool="one")) == 1
         assert add(dfs, directive(3_600_000, relative=True, path="/b/", pool="one", replication=3)) == 2
         assert add(dfs, directive(5, path="/old", pool="two")) == 3
@@ -176,7 +176,7 @@ def test_invalid_directives_are_refused(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         pool(dfs, "add", "p", maxRelativeExpiry=1000)
         add(dfs, directive(path="/a", pool="p"))
-        last = stub.namespace.last_txid
+        last = stub.namespace.transactions.last_txid
         calls: list[Any] = [
             lambda d: add(d, directive(path="/a")),
             lambda d: add(d, directive(path="/a", pool="")),
@@ -200,7 +200,7 @@ def test_invalid_directives_are_refused(tmp_path: Path) -> None:
         dfs.safe_mode(2)
         calls = [lambda d: add(d, directive(path="/a", pool="p")), lambda d: drop(d, 1), lambda d: drop_pool(d, "p")]
         assert {refused(dfs, call) for call in calls} == {"SafeModeException"}
-        assert stub.namespace.last_txid == last
+        assert stub.namespace.transactions.last_txid == last
 
 
 def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:

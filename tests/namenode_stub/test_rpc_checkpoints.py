@@ -197,8 +197,8 @@ def test_a_backup_node_receives_all_edits_from_the_next_segment(stub: NameNodeSt
         for client in clients:
             client.join()
         # the backup received every change that was acknowledged to clients
-        assert backup.received() == (first, stub.namespace.last_txid)
-        second = stub.roll()
+        assert backup.received() == (first, stub.namespace.transactions.last_txid)
+        second = stub.active.roll()
         assert backup.segments == [first, second]
         assert backup.received() == (first, second)
         node.end_checkpoint(registration(stub, backup.address), command.signature)
@@ -206,7 +206,7 @@ def test_a_backup_node_receives_all_edits_from_the_next_segment(stub: NameNodeSt
         stub.namespace.mkdirs("/after")
         assert backup.received() == (first, second + 1)
     log = b"".join(records for _, _, records in backup.batches)
-    (journal, *_) = (member.journal for member in stub.journals.active)
+    (journal, *_) = (member.journal for member in stub.active.journals.active)
     assert isinstance(journal, FileJournal)
     segment = journal.folder / f"edits_{first:019d}-{second - 1:019d}"
     # A segment file consists of a header of 8 bytes and the streamed bytes.
@@ -221,14 +221,14 @@ def _work(stub: NameNodeStub, number: int) -> None:
 def test_a_failed_backup_node_is_skipped_until_the_next_segment(stub: NameNodeStub, backup: Backup) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, backup.address))
-        stub.roll()
+        stub.active.roll()
         backup.fault = True
         stub.namespace.mkdirs("/unseen")
         backup.fault = False
         backup.batches.clear()
         stub.namespace.mkdirs("/unseen/too")
         assert backup.batches == []
-        first = stub.roll()
+        first = stub.active.roll()
         stub.namespace.mkdirs("/seen")
         assert backup.received() == (first, first + 1)
         node.error_report(registration(stub, backup.address), NodeErrorCode.NOTIFY, "something")
@@ -236,24 +236,24 @@ def test_a_failed_backup_node_is_skipped_until_the_next_segment(stub: NameNodeSt
         assert backup.received() == (first, first + 2)
         node.error_report(registration(stub, backup.address), NodeErrorCode.FATAL, "gone")
         stub.namespace.mkdirs("/unseen/again")
-        stub.roll()
+        stub.active.roll()
         assert backup.received() == (first, first + 2)
 
 
 def test_a_stopped_backup_node_does_not_block_clients(stub: NameNodeStub, backup: Backup) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, backup.address))
-        stub.roll()
+        stub.active.roll()
         backup.server.stop()
         assert stub.namespace.mkdirs("/a")
-        stub.roll()
+        stub.active.roll()
         assert stub.namespace.mkdirs("/b")
 
 
 def test_a_backup_node_with_an_invalid_address_does_not_block_clients(stub: NameNodeStub) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, "a..b:50100"))
-        stub.roll()
+        stub.active.roll()
         assert stub.namespace.mkdirs("/a")
 
 

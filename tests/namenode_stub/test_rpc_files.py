@@ -193,10 +193,10 @@ def test_refused_calls_have_hadoops_exception_and_no_effect(pair: Pair) -> None:
     dfs.create("/open")
     dfs.call("createSymlink", link_to("/f", "/link"), pb.EmptyProto)
     stub.namespace.set_quota("/small", 1, -1)
-    before, last = stub.namespace.walk(), stub.namespace.last_txid
+    before, last = stub.namespace.walk(), stub.namespace.transactions.last_txid
     assert [refused(dfs, call) for _, call in REFUSED] == [name for name, _ in REFUSED]
     assert stub.namespace.walk() == before
-    assert stub.namespace.last_txid == last
+    assert stub.namespace.transactions.last_txid == last
 
 
 def test_the_old_rename_moves_into_directories_or_returns_false(dfs: Dfs) -> None:

@@ -66,7 +66,7 @@ def test_storage_policies_are_inherited_and_survive_a_restart(tmp_path: Path) ->
     with serving(config, ME) as (stub, dfs):
         dfs.touch("/d/e/f")
         assert (policy(dfs, "/d/e/f"), policy_id(dfs, "/d/e/f")) == ("HOT", 0)
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         set_policy(dfs, "/d", "cold")
         set_policy(dfs, "/d/e/f", "ALL_SSD")
         assert [policy(dfs, path) for path in ("/d", "/d/e", "/d/e/f", "/")] == ["COLD", "COLD", "ALL_SSD", "HOT"]
@@ -172,7 +172,7 @@ def test_a_namespace_of_hadoop_2_refuses_calls_of_hadoop_3(tmp_path: Path) -> No
 def test_erasure_coding_policies_are_added_enabled_and_removed(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         assert states(dfs) == {
             RS_6_3: ENABLED, "RS-3-2-1024k": DISABLED, "RS-LEGACY-6-3-1024k": DISABLED, XOR: DISABLED,
             "RS-10-4-1024k": DISABLED,

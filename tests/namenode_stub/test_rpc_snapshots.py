@@ -73,7 +73,7 @@ def test_snapshots_keep_their_tree(tmp_path: Path, layout: int) -> None:
             assert inside(tree(dfs, f"/s/.snapshot/{name}"), f"/s/.snapshot/{name}") == state
         dfs.safe_mode(2)
         dfs.call("saveNamespace", pb.SaveNamespaceRequestProto(), pb.SaveNamespaceResponseProto)
-        assert stub.namespace.last_txid == stub.images.checkpoint_txid + 1
+        assert stub.namespace.transactions.last_txid == stub.images.checkpoint_txid + 1
     with serving(config, ME) as (_, dfs):
         for name, state in states.items():
             assert inside(tree(dfs, f"/s/.snapshot/{name}"), f"/s/.snapshot/{name}") == state
@@ -170,9 +170,9 @@ def test_refused_snapshot_calls_have_hadoops_exception(tmp_path: Path) -> None:
         dfs.allow("/s")
         for name in ("a", "b"):
             dfs.snapshot("/s", name)
-        last = stub.namespace.last_txid
+        last = stub.namespace.transactions.last_txid
         assert [refused(dfs, call) for _, call in refusals] == [name for name, _ in refusals]
-        assert stub.namespace.last_txid == last
+        assert stub.namespace.transactions.last_txid == last
         for name in ("a", "b"):
             dfs.call("deleteSnapshot", delete(snapshotRoot="/s", snapshotName=name), pb.EmptyProto)
         dfs.path("disallowSnapshot", "/s", pb.EmptyProto)

@@ -42,9 +42,9 @@ def test_truncation_at_a_block_boundary_completes_at_once(tmp_path: Path, layout
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         write(stub, "/f")
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         assert truncate(dfs, "/f", 2 * BLOCK + 100)
-        assert stub.namespace.last_txid == first
+        assert stub.namespace.transactions.last_txid == first
         assert truncate(dfs, "/f", BLOCK)
         assert (lengths(stub, "/f"), stub.namespace.status("/f").open) == ([BLOCK], False)
         assert truncate(dfs, "/f", 0)
@@ -62,7 +62,7 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         write(stub, "/f")
-        first, blocks = stub.namespace.last_txid, stub.namespace.status("/f").blocks
+        first, blocks = stub.namespace.transactions.last_txid, stub.namespace.status("/f").blocks
         assert not truncate(dfs, "/f", BLOCK + 7)
         logged = logged_since(stub, first)
         assert summary(logged) == ["SET_GENSTAMP_V2", "TRUNCATE"]
@@ -76,7 +76,7 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
         # Repeating the call is not an error, but another length is.
         assert not truncate(dfs, "/f", BLOCK + 7, "DFSClient_2")
         assert refused(dfs, lambda d: truncate(d, "/f", 5)) == "AlreadyBeingCreatedException"
-        assert stub.namespace.last_txid == first + 2
+        assert stub.namespace.transactions.last_txid == first + 2
         before = stub.namespace.walk()
     with serving(config, ME) as (stub, dfs):
         assert stub.namespace.walk() == before
@@ -99,8 +99,8 @@ def in_a_snapshot(stub: NameNodeStub) -> None:
 
 
 def in_a_rolling_upgrade(stub: NameNodeStub) -> None:
-    stub.administration.set_safe_mode(on=True)
-    stub.administration.start_rolling_upgrade()
+    stub.active.administration.set_safe_mode(on=True)
+    stub.active.administration.start_rolling_upgrade()
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
@@ -111,7 +111,7 @@ def test_truncation_copies_a_block_that_a_snapshot_needs(tmp_path: Path, layout:
         stub.namespace.mkdirs("/d")
         write(stub, "/d/f", blocks=2)
         keep(stub)
-        first, blocks = stub.namespace.last_txid, stub.namespace.status("/d/f").blocks
+        first, blocks = stub.namespace.transactions.last_txid, stub.namespace.status("/d/f").blocks
         assert not truncate(dfs, "/d/f", BLOCK + 7)
         logged = logged_since(stub, first)
         assert summary(logged) == ["ALLOCATE_BLOCK_ID", "SET_GENSTAMP_V2", "TRUNCATE"]
@@ -120,7 +120,7 @@ def test_truncation_copies_a_block_that_a_snapshot_needs(tmp_path: Path, layout:
         assert found == (blocks[0], (logged[0].block_id, 7, logged[1].genstamp))
         stub.namespace.complete("/d/f", 7)
         # A block that the snapshot no longer needs is truncated in place.
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         assert not truncate(dfs, "/d/f", BLOCK + 3)
         assert len(logged_since(stub, first)) == (2 if keep is in_a_snapshot else 3)
         if keep is in_a_snapshot:
@@ -141,7 +141,7 @@ def test_invalid_truncations_are_refused(tmp_path: Path) -> None:
         dfs.complete("/memory")
         dfs.allow("/d")
         dfs.snapshot("/d", "s")
-        first = stub.namespace.last_txid
+        first = stub.namespace.transactions.last_txid
         calls = {
             ("/none", 0): "FileNotFoundException",
             ("/d", 0): "FileNotFoundException",
@@ -155,4 +155,4 @@ def test_invalid_truncations_are_refused(tmp_path: Path) -> None:
         assert found == calls
         dfs.safe_mode(2)
         assert refused(dfs, lambda d: truncate(d, "/f", 0)) == "SafeModeException"
-        assert stub.namespace.last_txid == first
+        assert stub.namespace.transactions.last_txid == first

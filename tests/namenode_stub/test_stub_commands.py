@@ -73,7 +73,7 @@ def test_a_bootstrap_also_formats_edits_directories(confs: tuple[HadoopConf, Had
         with NameNodeStub(config_of(second), standby=True) as standby:
             with pytest.raises(StorageError, match="is held by"):
                 bootstrap_standby(Configuration.load(second.folder, environment={}), force=True)
-            last = active.roll() - 1
+            last = active.active.roll() - 1
             wait_until("the standby to follow", lambda: status(standby)["lastTxid"] >= last)
         (tmp_path / "edits/current/edits_0000000000000000001-0000000000000000002").write_bytes(b"of old")
         assert invoke(second, "bootstrap-standby", "--force").exit_code == 0

@@ -56,7 +56,7 @@ def test_changes_of_concurrent_clients_survive_a_restart(tmp_path: Path) -> None
         stub.namespace.mkdirs("/shared")
         with ThreadPoolExecutor(THREADS + 2) as pool:
             done = threading.Event()
-            others = [pool.submit(repeat, stub.namespace.walk, done), pool.submit(repeat, stub.roll, done)]
+            others = [pool.submit(repeat, stub.namespace.walk, done), pool.submit(repeat, stub.active.roll, done)]
             clients = [pool.submit(client, stub.namespace, number, OPERATIONS) for number in range(THREADS)]
             for each in clients:
                 each.result()
@@ -64,8 +64,8 @@ def test_changes_of_concurrent_clients_survive_a_restart(tmp_path: Path) -> None
             for each in others:
                 each.result()
         before = stub.namespace.walk()
-        last = stub.namespace.log.last_txid
-        assert stub.namespace.last_txid == last
+        last = stub.namespace.transactions.log.last_txid
+        assert stub.namespace.transactions.last_txid == last
     segments = list_segments(tmp_path / "name" / "current")
     assert len(segments) > 2
     assert [each.path.name for each in segments] == [
@@ -99,7 +99,7 @@ def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
                 stub.namespace.create(path)
                 acknowledged.append(path)
                 if step % 20 == 19:
-                    stub.roll()
+                    stub.active.roll()
                 step += 1
 
         writers = [pool.submit(writer, number) for number in range(2)]
@@ -135,7 +135,7 @@ def test_seen_txid_is_written_after_its_transaction_is_durable(tmp_path: Path, m
 
     monkeypatch.setattr("checkpointer.storage.formatting.write_atomically", write)
     with NameNodeStub(config) as stub:
-        first = stub.roll()
+        first = stub.active.roll()
         assert (tmp_path / "name/current/seen_txid").read_text() == f"{first}\n"
         assert (tmp_path / "shared/current/seen_txid").read_text() == f"{first}\n"
     assert durable == [True] * 6
@@ -145,7 +145,7 @@ def test_the_log_is_rolled_automatically(tmp_path: Path) -> None:
     with NameNodeStub(formatted(tmp_path, roll_transactions=3, roll_period=0.2)) as stub:
         for number in range(5):
             stub.namespace.mkdirs(f"/{number}")
-        wait_until("a roll", lambda: stub.namespace.log.segment_first_txid > 1)
+        wait_until("a roll", lambda: stub.namespace.transactions.log.segment_first_txid > 1)
 
 
 def test_a_second_stub_is_refused(tmp_path: Path) -> None:

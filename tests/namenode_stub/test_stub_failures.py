@@ -56,7 +56,7 @@ def test_a_failed_edit_log_ends_all_service(
         for view in ("status", "list", "tree"):
             assert requests.get(f"{url}/{view}", timeout=600).status_code == 503
         with pytest.raises(NotServingError):
-            stub.roll()
+            stub.active.roll()
         assert "No space left" in requests.get(f"{stub.server.url}/status", timeout=600).json()["failure"]
         put = requests.put(f"{stub.server.url}/imagetransfer", params=offer(stub), data=b"x", timeout=600)
         assert put.status_code == 417
@@ -97,7 +97,7 @@ def test_a_failed_local_directory_is_recovered_at_the_next_start(
         stub.namespace.mkdirs("/before")
         disk.broken = True
         stub.namespace.mkdirs("/after")
-        stub.roll()
+        stub.active.roll()
         stub.namespace.mkdirs("/rolled")
         status = requests.get(f"{stub.server.url}/status", timeout=600).json()
         assert status["editsDirectories"] == [str(tmp_path / "shared/current")]
@@ -129,11 +129,11 @@ def test_a_restored_directory_receives_its_missed_edits(tmp_path: Path, monkeypa
     with NameNodeStub(config) as stub:
         disk.broken = True
         stub.namespace.mkdirs("/missed")
-        stub.roll()
+        stub.active.roll()
         disk.broken = False
         stub.namespace.mkdirs("/kept")
-        first = stub.roll()
-        assert len(stub.journals.active) == 2
+        first = stub.active.roll()
+        assert len(stub.active.journals.active) == 2
         whole = finalized(tmp_path / "shared", first)
         wait_until("the roller to copy what is missing", lambda: finalized(tmp_path / "name", first) == whole)
     assert segment_bytes(tmp_path / "name") == segment_bytes(tmp_path / "shared")
@@ -168,7 +168,7 @@ def test_missing_edits_are_reported_and_not_skipped(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
-        stub.roll()
+        stub.active.roll()
         stub.namespace.mkdirs("/b")
     kept = {}
     for folder in ("name", "shared"):
@@ -195,7 +195,7 @@ def test_a_kill_between_roll_and_seen_txid_is_harmless(tmp_path: Path, monkeypat
 
         with monkeypatch.context() as patched:
             patched.setattr("checkpointer.storage.formatting.write_atomically", broken)
-            stub.roll()
+            stub.active.roll()
         stub.namespace.mkdirs("/b")
         before = stub.namespace.walk()
         assert (tmp_path / "name/current/seen_txid").read_text() == "1\n"
@@ -208,7 +208,7 @@ def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: p
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
-        last = stub.namespace.log.last_txid
+        last = stub.namespace.transactions.log.last_txid
 
         def half_done(namespace: object, op: object) -> None:
             raise RuntimeError("half done")
@@ -219,7 +219,7 @@ def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: p
                 stub.namespace.mkdirs("/b")
         with pytest.raises(NotServingError, match="half done"):
             stub.namespace.mkdirs("/c")
-        assert stub.namespace.log.last_txid == last
+        assert stub.namespace.transactions.log.last_txid == last
     assert paths(restarted_tree(config)) == ["/", "/a"]
 
 

@@ -66,13 +66,13 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
         write_edits(stub, "a")
         stub.namespace.create("/a/open")
         stub.namespace.add_block("/a/open")
-        first = stub.roll()
+        first = stub.active.roll()
         image = checkpoint_of(config, tmp_path / "scratch")
         own = tmp_path / "own"
         with own.open("wb") as out:
-            stub.loaded.namespace.last_txid = first - 1
-            stub.loaded.write(out.write)
-            stub.loaded.namespace.last_txid = first
+            stub.namespace.transactions.loaded.namespace.last_txid = first - 1
+            stub.namespace.transactions.loaded.write(out.write)
+            stub.namespace.transactions.loaded.namespace.last_txid = first
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
 
 
@@ -110,13 +110,13 @@ def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig,
             for change in changes:
                 change()
             write_edits(stub, f"z/{number}")
-            first = stub.roll()
+            first = stub.active.roll()
             image = checkpoint_of(config, tmp_path / f"scratch{number}")
             own = tmp_path / f"own{number}"
             with own.open("wb") as out:
-                stub.loaded.namespace.last_txid = first - 1
-                stub.loaded.write(out.write)
-                stub.loaded.namespace.last_txid = first
+                stub.namespace.transactions.loaded.namespace.last_txid = first - 1
+                stub.namespace.transactions.loaded.write(out.write)
+                stub.namespace.transactions.loaded.namespace.last_txid = first
             assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
             assert offer(stub, image) is UploadResult.SUCCESS
 
@@ -228,7 +228,7 @@ def test_a_rollback_image_is_accepted_only_during_an_upgrade(config: StubConfig,
         assert parsed is not None
         reason = stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK)
         assert reason == "it is a rollback image, but no rolling upgrade is in progress"
-        stub.administration.start_rolling_upgrade()
+        stub.active.administration.start_rolling_upgrade()
         assert stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK) is None
 
 

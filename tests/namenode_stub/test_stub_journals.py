@@ -66,7 +66,7 @@ def write_whole(stub: NameNodeStub) -> None:
     """Write `WHOLE`, and a change in the open segment."""
     for number in range(3):
         stub.namespace.mkdirs(f"/{number}")
-        stub.roll()
+        stub.active.roll()
     stub.namespace.mkdirs("/open")
 
 
@@ -105,7 +105,7 @@ def test_the_log_combines_the_segments_of_all_journals(tmp_path: Path, locks: St
         write_whole(stub)
         lose(name, WHOLE[0])
         lose(shared, WHOLE[1])
-        journals = stub.journals
+        journals = stub.active.journals
         found = [(each.first, each.last, each.in_progress) for each in journals.segments(1, in_progress=True)]
         assert found == [*((first, last, False) for first, last in WHOLE), (10, 11, True)]
         assert [(each.first, each.last) for each in journals.segments(5)] == [*WHOLE[1:]]
@@ -169,7 +169,7 @@ def test_a_manifest_excludes_segments_only_on_journal_nodes(quorum: Quorum, tmp_
         name = tmp_path / "nn1/name/current"
         lose(name, WHOLE[0], WHOLE[1])
         assert report(active) == [WHOLE[2]]
-        assert [(each.first, each.last) for each in active.journals.segments(1)] == [*WHOLE]
+        assert [(each.first, each.last) for each in active.active.journals.segments(1)] == [*WHOLE]
         # the standby reads the JournalNodes
         wait_until("all edits", lambda: status(standby)["lastTxid"] >= 9)
         active.transition_to_standby()
@@ -185,7 +185,7 @@ def test_a_manifest_skips_a_failed_directory(tmp_path: Path) -> None:
     more = tmp_path / "more/current"
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
-        stub.roll()
+        stub.active.roll()
         more.rename(tmp_path / "gone")
         assert report(stub) == [(1, 3)]
         (tmp_path / "gone").rename(more)

@@ -69,11 +69,14 @@ def test_all_operations_survive_a_restart(tmp_path: Path, layout: int) -> None:
         assert [each.path for each in names.listing("/a")] == ["/a/b", "/a/open"]
         assert [each.path for each in names.listing("/a/open")] == ["/a/open"]
         before = names.walk()
-        counters = stub.loaded.namespace.info.lastAllocatedBlockId, stub.loaded.namespace.last_inode_id
+        counters = (
+            stub.namespace.transactions.loaded.namespace.info.lastAllocatedBlockId,
+            stub.namespace.transactions.loaded.namespace.last_inode_id,
+        )
     with NameNodeStub(config) as again:
         assert again.namespace.walk() == before
-        info = again.loaded.namespace.info
-        assert (info.lastAllocatedBlockId, again.loaded.namespace.last_inode_id) == counters
+        info = again.namespace.transactions.loaded.namespace.info
+        assert (info.lastAllocatedBlockId, again.namespace.transactions.loaded.namespace.last_inode_id) == counters
         again.namespace.mkdirs("/a/later")
 
 
@@ -134,13 +137,13 @@ def test_refused_operations_have_no_effect(config: StubConfig, stub: NameNodeStu
     for path in ("/f", "/open"):
         names.create(path)
     names.complete("/f")
-    before, last = names.walk(), names.log.last_txid
+    before, last = names.walk(), names.transactions.log.last_txid
     for attempt in REFUSALS:
         with pytest.raises(OperationRefusedError):
             attempt(names)
     assert names.walk() == before
-    assert names.log.last_txid == names.last_txid == last
-    inode_id = stub.loaded.namespace.last_inode_id
+    assert names.transactions.log.last_txid == names.transactions.last_txid == last
+    inode_id = stub.namespace.transactions.loaded.namespace.last_inode_id
     names.mkdirs("/last")
     assert names.status("/last").id == inode_id + 1
     after = names.walk()
@@ -190,7 +193,7 @@ def post(stub: NameNodeStub, operation: str, **options: Any) -> requests.Respons
 def test_operations_over_http(stub: NameNodeStub) -> None:
     assert post(stub, "mkdirs", json={"path": "/a"}).json() == {"result": True}
     assert post(stub, "create", json={"path": "/a/f", "overwrite": True}).status_code == 200
-    assert post(stub, "roll").json() == {"result": stub.namespace.log.segment_first_txid}
+    assert post(stub, "roll").json() == {"result": stub.namespace.transactions.log.segment_first_txid}
     base = f"{stub.server.url}/namespace"
     assert requests.get(f"{base}/status?path=/a/f", timeout=600).json()["result"]["type"] == "FILE"
     assert [each["path"] for each in requests.get(f"{base}/list?path=/a", timeout=600).json()["result"]] == ["/a/f"]
@@ -220,11 +223,11 @@ def test_operations_over_http(stub: NameNodeStub) -> None:
 def test_bad_requests_are_answered_with_a_sentence(
     stub: NameNodeStub, operation: str, options: dict[str, Any], status: int
 ) -> None:
-    last = stub.namespace.log.last_txid
+    last = stub.namespace.transactions.log.last_txid
     answer = post(stub, operation, **options)
     assert answer.status_code == status
     assert answer.json()["error"]
-    assert stub.namespace.log.last_txid == last
+    assert stub.namespace.transactions.log.last_txid == last
 
 
 def test_a_deep_path_is_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

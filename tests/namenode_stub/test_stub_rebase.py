@@ -29,7 +29,7 @@ def place(image: Path, config: StubConfig) -> None:
 
 def rebaser(stub: NameNodeStub, config: StubConfig) -> Rebaser:
     images = [directory / "current" for directory in config.image_directories]
-    return Rebaser(stub.namespace.transactions, images, stub.journals, worthwhile=1)
+    return Rebaser(stub.namespace.transactions, images, stub.active.journals, worthwhile=1)
 
 
 def test_a_rebase_is_invisible_to_clients(config: StubConfig, tmp_path: Path) -> None:
@@ -47,13 +47,13 @@ def test_a_rebase_is_invisible_to_clients(config: StubConfig, tmp_path: Path) ->
 
         client = threading.Thread(target=busy)
         client.start()
-        old, swap = stub.loaded, rebaser(stub, config)
+        old, swap = stub.namespace.transactions.loaded, rebaser(stub, config)
         try:
             assert swap.rebase()
         finally:
             stop.set()
             client.join()
-        assert stub.loaded.image.txid > old.image.txid
+        assert stub.namespace.transactions.loaded.image.txid > old.image.txid
         assert stub.namespace.transactions.namespace is not old.namespace
         write_edits(stub, "after")
         before = stub.namespace.walk()

@@ -58,7 +58,7 @@ def test_a_remote_shutdown_request_ends_all_changes(tmp_path: Path) -> None:
         status = requests.get(f"{url}/status", timeout=600).json()
         assert (status["shuttingDown"], status["failure"]) == (True, "")
         with pytest.raises(ShuttingDownError):
-            stub.roll()
+            stub.active.roll()
     assert ended_at(tmp_path / "name") == ended_at(tmp_path / "shared")
     assert [each.path for each in restarted_tree(config)] == ["/", "/kept"]
 
@@ -79,7 +79,7 @@ def test_running_changes_are_acknowledged(tmp_path: Path) -> None:
                 return made
 
         working = [pool.submit(work, number) for number in range(4)]
-        wait_until("some work", lambda: stub.namespace.last_txid > 50)
+        wait_until("some work", lambda: stub.namespace.transactions.last_txid > 50)
         stub.stop()
         made = {path for future in working for path in future.result()}
     ended_at(tmp_path / "name")

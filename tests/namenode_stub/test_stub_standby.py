@@ -56,7 +56,7 @@ def test_a_standby_follows_and_refuses_clients(quorum: Quorum, tmp_path: Path) -
                 call()
         dfs.rpc.close()
         with pytest.raises(StandbyRefusalError):
-            standby.roll()
+            standby.active.roll()
         beans = requests.get(f"{standby.server.url}/jmx", timeout=600).json()["beans"]
         assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} - {None} == {"standby"}
         metrics = requests.get(f"{standby.server.url}/metrics", timeout=600).text
@@ -72,7 +72,7 @@ def test_responses_of_a_standby_to_checkpointers(quorum: Quorum, tmp_path: Path,
         with NamenodeClient(*standby.rpc_address, user=ME, retry=NO_RETRY) as client:
             info = client.version_request()
             assert (info.storage_info, info.state) == (active.images.storage_info(), state)
-            assert client.transaction_id() == active.namespace.log.segment_first_txid - 1
+            assert client.transaction_id() == active.namespace.transactions.log.segment_first_txid - 1
             assert client.most_recent_checkpoint_txid() == 0
             for call in (client.roll_edit_log, lambda: client.edit_log_manifest(1)):
                 with pytest.raises(StandbyError):
@@ -82,7 +82,7 @@ def test_responses_of_a_standby_to_checkpointers(quorum: Quorum, tmp_path: Path,
 def test_a_standby_serves_its_image_and_refuses_uploads(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/a")
-        active.roll()
+        active.active.roll()
         image = checkpoint_of(active._config, tmp_path / "scratch")
         info, digest = active.images.storage_info(), read_md5_file(image).hex()
         (tmp_path / "target").mkdir()
@@ -95,7 +95,7 @@ def test_a_standby_reads_the_open_segment_if_configured(quorum: Quorum, tmp_path
     eager = dataclasses.replace(QUICK, tail_in_progress=True)
     with running(quorum, tmp_path, standby=eager) as (active, standby):
         active.namespace.mkdirs("/a")
-        last = active.namespace.last_txid
+        last = active.namespace.transactions.last_txid
         wait_until("the open segment", lambda: status(standby)["lastTxid"] == last)
 
 
@@ -103,7 +103,7 @@ def test_a_standby_requests_a_roll_from_the_active_namenode(quorum: Quorum, tmp_
     first, second = pair_on(quorum.uri, tmp_path)
     with NameNodeStub(first) as active:
         active.namespace.mkdirs("/a")
-        last = active.namespace.last_txid
+        last = active.namespace.transactions.last_txid
         with NameNodeStub(dataclasses.replace(second, standby=asking(active)), standby=True) as standby:
             wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
 
@@ -113,9 +113,9 @@ def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: 
     with NameNodeStub(first) as active:
         watching = dataclasses.replace(asking(active), lag_alarm=0.1)
         active.namespace.mkdirs("/a")
-        last = active.namespace.last_txid
+        last = active.namespace.transactions.last_txid
         # an active in safe mode does not roll
-        active.administration.set_safe_mode(on=True)
+        active.active.administration.set_safe_mode(on=True)
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))
             reported = status(standby)
@@ -123,7 +123,7 @@ def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: 
             assert "safe mode" in reported["rollAlarm"]
             assert f"txid 0 is the last one here, the active NameNode wrote {last}" in reported["lagAlarm"]
             assert (reported["activeTxid"], reported["lastTxid"], reported["tailFault"]) == (last, 0, "")
-            active.administration.set_safe_mode(on=False)
+            active.active.administration.set_safe_mode(on=False)
             wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
             wait_until("no alarms", lambda: not (status(standby)["rollAlarm"] or status(standby)["lagAlarm"]))
 
@@ -147,7 +147,7 @@ def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
                 wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
                 # the standby did not fence the active NameNode, which it cannot replace
                 active.namespace.mkdirs("/goes-on")
-                last = active.namespace.last_txid
+                last = active.namespace.transactions.last_txid
                 wait_until("the alarm", lambda: f"active NameNode wrote {last}" in status(standby)["lagAlarm"])
                 assert status(standby)["rollAlarm"] == ""
             wait_until("what it missed", lambda: status(standby)["lastTxid"] >= last)
@@ -174,7 +174,7 @@ def test_one_of_three_journal_nodes_may_be_down_but_not_two(quorum: Quorum, tmp_
     with stub:
         quorum.nodes[0].stop()
         assert mkdirs(stub, "/a").ok
-        stub.roll()
+        stub.active.roll()
         reported = status(stub)
         assert reported["editsDirectories"] == [quorum.uri, str(tmp_path / "nn1/name/current")]
         quorum.nodes[1].stop()
@@ -192,7 +192,7 @@ def test_a_quorum_may_be_the_only_journal(quorum: Quorum, tmp_path: Path) -> Non
     alone = dataclasses.replace(first, edits=(quorum.uri,), shared_edits="", required_edits=(quorum.uri,))
     with NameNodeStub(alone) as stub:
         stub.namespace.mkdirs("/a")
-        stub.roll()
+        stub.active.roll()
         assert stub.rpc_address is not None
         with NamenodeClient(*stub.rpc_address, user=ME, retry=NO_RETRY) as client:
             # as in Hadoop, edits in JournalNodes are fetched from the JournalNodes

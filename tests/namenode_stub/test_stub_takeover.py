@@ -104,7 +104,7 @@ def test_repeated_graceful_transitions(quorum: Quorum, tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()) == (200, {"result": "active"})
             assert paths(standby) == {"/", *made}
         assert (one.fail_stop.reason, two.fail_stop.reason) == ("", "")
-        wait_until("the local copies", lambda: not two.journals.lagging)
+        wait_until("the local copies", lambda: not two.active.journals.lagging)
     whole = [(each.first, each.last) for each in list_segments(tmp_path / "nn2/name/current")]
     assert [first for first, _ in whole] == [1, *(last + 1 for _, last in whole[:-1] if last is not None)]
 
@@ -338,14 +338,14 @@ def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum
     first, second = pair_on(quorum.uri, tmp_path, images_retained=1, checkpoint_transactions=1)
     with NameNodeStub(first) as active:
         active.namespace.mkdirs("/a")
-        active.roll()
+        active.active.roll()
         image = checkpoint_of(first, tmp_path / "scratch")
         digest, info = read_md5_file(image).hex(), active.images.storage_info()
         assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
         # the quorum is purged like the directories; a slow node may be purged slightly later
         kept = int(image.name[-19:]) + 1
         wait_until("the purge", lambda: [list_segments(node.current)[0].first for node in quorum.nodes] == [kept] * 3)
-        active.roll()
+        active.active.roll()
         with NameNodeStub(second, standby=True) as standby:
             wait_until("the gap", lambda: "from 1 to 3 are missing" in status(standby)["tailFault"])
             with ha(standby) as client:

@@ -37,7 +37,7 @@ def config_of(tls: TlsConfig, policy: str = "HTTPS_ONLY") -> CheckpointConfig:
 
 
 def verdict(steps: tuple[TlsStep, ...] | None, **thresholds: str) -> CheckVerdict:
-    facts = Facts(role=Role.SECONDARY, now=time.time(), period=1, transactions=1, reserved=0, tls=steps)
+    facts = Facts(now=time.time(), period=1, transactions=1, reserved=0, tls=steps)
     given = {name: parse_thresholds([value]) for name, value in thresholds.items()}
     return check_tls(facts, Thresholds(**given))
 
