@@ -94,7 +94,6 @@ class ClientConnection:
         protocol: full Java name of the protocol.
         user: effective user.
         client_id: 16 bytes that identify this client to the server's retry cache, across connections.
-        real_user: the user who acts as `user`, "" if there is no impersonation.
         auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL negotiates first.
         security: Kerberos login, which implies a negotiation; its principal is the effective user.
         max_frame: maximum size of a response in bytes.
@@ -106,14 +105,12 @@ class ClientConnection:
         user: str,
         client_id: bytes,
         *,
-        real_user: str = "",
         auth: AuthProtocol = AuthProtocol.NONE,
         security: ClientSecurity | None = None,
         max_frame: int = MAX_FRAME,
     ) -> None:
         self._protocol = protocol
         self._user = user
-        self._real_user = real_user
         self._client_id = client_id
         self._auth = AuthProtocol.SASL if security is not None else auth
         self._sasl = SaslClient(security)
@@ -162,8 +159,6 @@ class ClientConnection:
     def _context(self) -> bytes:
         login = self._sasl.context
         user = pb.UserInformationProto(effectiveUser=self._user if login is None else login.initiator)
-        if self._real_user:
-            user.realUser = self._real_user
         context = pb.IpcConnectionContextProto(userInfo=user, protocol=self._protocol)
         return request_frame(CONTEXT_CALL_ID, b"", delimited(context))
 

@@ -114,7 +114,7 @@ def rpc_seeds() -> Iterator[bytes]:
     for auth in AuthProtocol:
         for service in SERVICES:
             for method, details in service.methods.items():
-                client = ClientConnection(service.protocol, "alice", CLIENT_ID, real_user="hdfs", auth=auth)
+                client = ClientConnection(service.protocol, "alice", CLIENT_ID, auth=auth)
                 server = ServerConnection()
                 asked, received = client.open(), b""
                 for event in server.receive(asked):

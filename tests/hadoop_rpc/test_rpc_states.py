@@ -19,7 +19,14 @@ from hadoop_rpc.framing import DelimitedReader, delimited, frame
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.server_state import Call, ConnectionEnd, HandshakeReply, ServerConnection, ServerState
-from hadoop_rpc.wire import AuthProtocol, RpcErrorCode, connection_header, request_frame, sasl_request_frame
+from hadoop_rpc.wire import (
+    CONTEXT_CALL_ID,
+    AuthProtocol,
+    RpcErrorCode,
+    connection_header,
+    request_frame,
+    sasl_request_frame,
+)
 from tests.depth import examples
 
 PROTOCOL = "org.example.Protocol"
@@ -27,7 +34,7 @@ CLIENT_ID = bytes(range(16))
 
 
 def client(auth: AuthProtocol = AuthProtocol.NONE) -> ClientConnection:
-    return ClientConnection(PROTOCOL, "alice", CLIENT_ID, real_user="proxy", auth=auth)
+    return ClientConnection(PROTOCOL, "alice", CLIENT_ID, auth=auth)
 
 
 def open_server() -> ServerConnection:
@@ -63,9 +70,17 @@ def test_call_and_response_round_trip(call_id: int, reason: str, retry: int, cut
         stream = stream[cut:]
     (call,) = calls
     assert call == Call(call_id, CLIENT_ID, retry, PROTOCOL, "someMethod", 7, request.SerializeToString())
-    assert (server.user, server.real_user, server.protocol) == ("alice", "proxy", PROTOCOL)
+    assert (server.user, server.real_user, server.protocol) == ("alice", "", PROTOCOL)
     answer = ha.GetServiceStatusResponseProto(state=ha.ACTIVE)
     assert here.receive(server.respond(call, answer)) == [CallResponse(call_id, answer.SerializeToString())]
+
+
+def test_server_notes_the_user_who_acts_for_another_user() -> None:
+    server = ServerConnection()
+    users = pb.UserInformationProto(effectiveUser="alice", realUser="proxy")
+    context = delimited(pb.IpcConnectionContextProto(userInfo=users, protocol=PROTOCOL))
+    server.receive(connection_header(AuthProtocol.NONE) + request_frame(CONTEXT_CALL_ID, b"", context))
+    assert (server.state, server.user, server.real_user) == (ServerState.OPEN, "alice", "proxy")
 
 
 def test_state_id_is_sent_in_both_directions() -> None:
