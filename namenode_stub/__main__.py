@@ -13,12 +13,11 @@ import click
 
 from console.process_panels import watch_log, watch_settings
 from hadoop_common.addresses import host_port
-from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration
+from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration, shown_error
 from hadoop_common.cluster_http import send_request
 from hadoop_common.configuration import Configuration
-from hadoop_common.file_faults import as_hdfs_error, network_reason
+from hadoop_common.file_faults import network_reason
 from hadoop_common.log_lines import log_to_stderr
-from hadoop_common.printable import escaped
 from hadoop_common.process_control import Control
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego
@@ -176,13 +175,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except Exception as fault:
-        known = as_hdfs_error(fault)
-        if known is None:
-            raise
-        click.echo(escaped(f"namenode-stub: {known.message}", keep="\n"), err=True)
-        if known.hint:
-            click.echo(escaped(f"  next: {known.hint}"), err=True)
-        sys.exit(known.exit_code)
+        sys.exit(shown_error("namenode-stub", fault).exit_code)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,8 @@ import sys
 import click
 
 from hadoop_common.cli.lazy_group import LazyGroup
-from hadoop_common.cli.output import as_failure, failure, one_object
+from hadoop_common.cli.output import as_failure, failure, one_object, shown_error
 from hadoop_common.exit_codes import ExitCode
-from hadoop_common.file_faults import as_hdfs_error
-from hadoop_common.printable import escaped
 from hadoop_common.process_tuning import collect_garbage_rarely
 from hadoop_common.product import PACKAGE
 
@@ -85,11 +83,6 @@ def main() -> None:
         except click.exceptions.Exit as leave:
             sys.exit(leave.exit_code)
         except Exception as fault:
-            known = as_hdfs_error(fault)
-            if known is None:
-                raise
-            click.echo(escaped(f"checkpointer: {known.message}", keep="\n"), err=True)
-            if known.hint:
-                click.echo(escaped(f"  next: {known.hint}"), err=True)
+            known = shown_error("checkpointer", fault)
             fail(as_failure(known))
             sys.exit(known.exit_code)

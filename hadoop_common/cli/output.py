@@ -18,7 +18,7 @@ import click
 
 from hadoop_common.configuration import Configuration, FaultCollector
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import FileFaultError
+from hadoop_common.file_faults import FileFaultError, as_hdfs_error
 from hadoop_common.printable import escaped
 from hadoop_common.process_user import process_user
 from hadoop_common.text_layout import table_lines
@@ -92,6 +92,17 @@ def failure(
 ) -> dict[str, Any]:
     """Return the JSON object that describes a failure."""
     return {"error": message, "code": code, "txid": txid, "file": file, "next": next_step}
+
+
+def shown_error(program: str, fault: Exception) -> HdfsError:
+    """Print the message and the next step of a known error, and return the error; raise any other fault again."""
+    known = as_hdfs_error(fault)
+    if known is None:
+        raise fault
+    click.echo(escaped(f"{program}: {known.message}", keep="\n"), err=True)
+    if known.hint:
+        click.echo(escaped(f"  next: {known.hint}"), err=True)
+    return known
 
 
 F = TypeVar("F", bound=Callable[..., Any])
