@@ -215,10 +215,6 @@ class LiveNamespace:
                 what = "this node answers reads of the namespace only after a Kerberos login"
                 raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, what)
             user = known.users[0]
-            claimed = sent.get("user.name", user)
-            if claimed not in (user, known.principal):
-                what = f"user.name is {claimed[:80]!a}, but the caller has logged in as {user}"
-                raise WebHdfsRefusedError(HTTPStatus.FORBIDDEN, ACCESS_CONTROL, what)
         else:
             user = sent.get("user.name", _ANONYMOUS)
         return WebHdfsCaller(user, self.permissions(user))
