@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.set_back.proof import set_back
 from checkpointer.set_back.provenance import image_md5, read_provenances
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.usable_images import all_damaged
@@ -17,7 +18,8 @@ from engine.observer import SilentObserver
 from hadoop_common.durable import write_atomically
 from hadoop_common.mapped_file import FailedDiskError
 from hadoop_common.names import image_name, md5_name
-from image_format.errors import DigestMismatchError, ImageStorageError, UnreadableImageError
+from hadoop_rpc.errors import RpcTimeoutError
+from image_format.errors import DigestMismatchError, ImageStorageError, UnreadableImageError, UnsupportedCodecError
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments
@@ -152,6 +154,47 @@ def test_failed_start_over_is_repeated_and_causes_no_rolls(
     daemon.follow()
     assert_started_over(namenode, daemon, damaged)
     assert_continues(namenode, daemon)
+
+
+def test_fetched_image_that_cannot_be_loaded_is_fetched_and_set_aside_only_once(
+    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image of the NameNode has the same name as the damaged image."""
+    namenode.started_at = 1000
+    daemon.follow()
+    namenode.write(5)
+    damage_all(daemon.folder, damage_frame)
+    fetched = namenode.steps.count("image")
+
+    def unreadable(*_: object, **__: object) -> None:
+        raise UnsupportedCodecError("no codec", file="fsimage")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.warm_namespace.WarmNamespace.load", unreadable)
+        daemon.follow(3)
+        assert "this node recently started over" in daemon.role.alarms()[0]
+        assert namenode.steps.count("image") == fetched + 1
+        assert len(list((daemon.folder.parent / NOT_COMPARED).iterdir())) == 1
+        assert list_segments(daemon.folder)[-1].last is None
+
+
+def test_start_over_that_failed_before_the_fetch_is_repeated(
+    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deep comparison found the cause; the next check compares less."""
+    daemon.follow()
+    upkeep = daemon.role._parts.upkeep
+
+    def silent(*_: object) -> int:
+        raise RpcTimeoutError("no answer")
+
+    with monkeypatch.context() as patched, pytest.raises(RpcTimeoutError):
+        patched.setattr(type(upkeep.link), "newest_image_txid", silent)
+        upkeep.start_over(set_back("the images differ"))
+    daemon.follow()
+    started_over = daemon.role.details().lost_past
+    assert started_over is not None
+    assert "the images differ" in started_over.reason
 
 
 def test_no_image_is_fetched_to_a_full_disk_if_all_are_damaged(

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
@@ -44,6 +44,20 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature
 from image_format.errors import ImageFormatError
 
 T = TypeVar("T")
+
+
+class _StartOver(NamedTuple):
+    """A start over from the NameNode's image.
+
+    Attributes:
+        cause: the reason.
+        folder: name of the folder for the old state in each storage directory.
+        keeps_stream: whether the stream remains if the start over fails, because only images are at fault.
+    """
+
+    cause: str
+    folder: str
+    keeps_stream: bool
 
 
 class UpkeepPace:
@@ -142,8 +156,8 @@ class StreamUpkeep:
     namenode_txid: int = field(init=False, default=-1)
     lost: LostPast | None = field(init=False, default=None)
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
-    # cause and folder of a start over that has not been completed
-    _unfinished: tuple[str, str] | None = field(init=False, default=None)
+    # a start over that has not been completed
+    _unfinished: _StartOver | None = field(init=False, default=None)
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run `check` unless the last failure is too recent; if `check` raises an error, set `alarm`."""
@@ -258,7 +272,8 @@ class StreamUpkeep:
             StorageError: the node recently started over without success.
             HdfsError: the image could not be fetched. The stream is broken off, and the next check starts over again.
         """
-        self._start_over(verdict.cause(f"the NameNode at {self.link.address}"), verdict.folder)
+        cause = verdict.cause(f"the NameNode at {self.link.address}")
+        self._start_over(_StartOver(cause, verdict.folder, keeps_stream=False))
 
     def on_intact_image(self, step: Callable[[], T]) -> T:
         """Return the result of `step`, which needs an intact image. If every image here is damaged, set them all aside,
@@ -271,26 +286,44 @@ class StreamUpkeep:
             HdfsError: `step` failed for another reason, or see `start_over`.
         """
         if self._unfinished is not None:
-            self._start_over(*self._unfinished)
+            self._start_over(self._unfinished)
         try:
             return step()
         except (ImageFormatError, StorageError) as error:
-            if not all_damaged(self.storage.current_folders()):
+            # the second check reads whole images
+            if (isinstance(error, StorageError) and self._has_image()) or not all_damaged(
+                self.storage.current_folders()
+            ):
                 raise
-            self._start_over(f"no image here is intact: {error.message}", NOT_COMPARED)
+            cause = f"no image here is intact: {error.message}"
+            self._start_over(_StartOver(cause, NOT_COMPARED, keeps_stream=True))
         return step()
 
-    def _start_over(self, cause: str, folder: str) -> None:
+    def _has_image(self) -> bool:
+        try:
+            self.storage.latest_image()
+        except StorageError:
+            return False
+        return True
+
+    def _start_over(self, wanted: _StartOver) -> None:
+        cause = wanted.cause
+        # repeated until it succeeds, because the next check may not find the cause
+        self._unfinished = wanted
         self.receiver.release_namespace(cause)
         try:
-            self._start_over_limiter.check(self.link.newest_image_txid(), cause)
+            txid = self.link.newest_image_txid()
+            self._start_over_limiter.check(txid, cause)
             # A NameNode that was rolled back sends its image only to nodes with its current VERSION.
             self.take_version()
-            self._unfinished = cause, folder
-            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, folder))
-        except BaseException:
-            # The stream must not continue from the lost state.
-            self.receiver.break_off(cause)
+            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, wanted.folder))
+        except BaseException as error:
+            if isinstance(error, ImageFormatError):
+                # The next attempt would fetch the same image.
+                self._start_over_limiter.started_over(txid)
+            if not wanted.keeps_stream:
+                # The stream must not continue from the lost state.
+                self.receiver.break_off(cause)
             raise
         self._unfinished = None
         image = self.storage.latest_image().txid
