@@ -41,6 +41,8 @@ _EMPTY_IDS: Ids = np.zeros(0, np.int64)
 _PIECE = 1 << 20
 _NAMES_AT_ONCE = 1 << 12
 """Number of names whose pages are requested together; the pages take at most 16 MiB."""
+_MOST_REQUESTS = 1 << 16
+"""Limit on the records that are requested together: the page cache is small, and each request is a system call."""
 
 
 class DirectoryChanges(NamedTuple):
@@ -192,9 +194,9 @@ class ImageIndex:
         return self._offsets.at(slots)
 
     def begin_reads(self, inode_ids: Ids) -> None:
-        """Begin to read the records of these inodes if each record would otherwise wait for the disk."""
+        """Begin to read the records of the first of these inodes if each record would otherwise wait for the disk."""
         if self.inode_reads is not None:
-            slots = self.slots_of(inode_ids)
+            slots = self.slots_of(inode_ids[:_MOST_REQUESTS])
             self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))
 
     @property

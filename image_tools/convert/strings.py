@@ -63,7 +63,7 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
     """
     expanded = supports(LayoutVersion.EXPANDED_STRING_TABLE, layout_version)
     if expanded == bool(table.mask_bits):
-        return table.encode(), NO_CHANGES
+        return table.encode() if expanded else _filled(table, file), NO_CHANGES
     _check_fields(table, file)
     return (_split(table), NO_CHANGES) if expanded else _join(table, file)
 
@@ -86,6 +86,18 @@ def _check_fields(table: StringTable, file: str) -> None:
         if len(UnknownFieldSet(parse_message(kind, record, place))):
             text = "the string table contains unknown fields, so it cannot be converted to the other layout"
             raise place.error(UnsupportedConversionError, text, record.offset)
+
+
+def _filled(table: StringTable, file: str) -> bytes:
+    """Encode a table with one id space, with an unused string for each missing id; see `StringTable`."""
+    known = {serial for _, serial, _ in table.entries()}
+    last = max(known, default=0)
+    if last == len(known):
+        return table.encode()
+    _check_fields(table, file)
+    entries = [(serial, text) for _, serial, text in table.entries()]
+    entries += [(serial, "") for serial in range(1, last) if serial not in known]
+    return encode_delimited(StringTableSection(numEntry=last)) + b"".join(itertools.starmap(_entry, entries))
 
 
 def _split(table: StringTable) -> bytes:

@@ -11,9 +11,12 @@ from image_format.errors import UnsupportedCodecError, UnsupportedConversionErro
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.string_table import StringKind, StringTable
 from image_format.sub_section_rules import sub_section_faults
 from image_format.summary import is_sub_section
+from image_format.varint import encode_delimited
 from image_tools.convert import at_layout, convert_image, plan_conversion
+from image_tools.convert.strings import convert_strings
 from image_tools.verify.checker import verify_image
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, image_id, recorded_images
 from tests.tools import imgcmp
@@ -219,6 +222,19 @@ def test_serials_of_the_hadoop_2_string_table_are_dense(tmp_path: Path) -> None:
         entries = [pb.StringTableEntry.FromString(bytes(r.body)) for r in image.records("STRING_TABLE")][1:]
     assert [entry.id for entry in entries] == list(range(1, len(entries) + 1))
     assert len({entry.str for entry in entries}) == len(entries)
+
+
+def test_missing_ids_of_a_string_table_are_filled_in_other_layouts() -> None:
+    """Hadoop 2.10 loads a table with gaps, but older NameNodes load the strings into an array of numEntry + 1."""
+    entries = [pb.StringTableEntry(id=number, str=text) for number, text in ((1, b"a"), (2, b"b"), (5, b"e"))]
+    header = pb.StringTableSection(numEntry=len(entries))
+    table = StringTable(b"".join(map(encode_delimited, [header, *entries])))
+    data, changes = convert_strings(table, -64)
+    filled = StringTable(data)
+    assert not changes.changed
+    assert [serial for _, serial, _ in filled.entries()] == [1, 2, 5, 3, 4]
+    assert len(filled) == 5
+    assert [filled.lookup(number, StringKind.USER) for number in (1, 2, 5)] == ["a", "b", "e"]
 
 
 def test_records_keep_their_bytes_in_a_newer_layout(tmp_path: Path) -> None:
