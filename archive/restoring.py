@@ -378,9 +378,10 @@ def _check_expected(namespace: WarmNamespace, expected: ExpectedPath | None, txi
         if namespace.namespace.tree.paths.find(path) != NO_ROW:
             return
     raise NoSuchMomentError(
-        f"no transaction deletes {path}: it did not exist before transaction {expected.removal}, which creates it, or "
-        "removes a directory above it",
-        hint="If the path had another name, specify that name: `checkpointer archive log` follows renames.",
+        f"{path} did not exist before transaction {expected.removal}, which creates it or removes a directory above "
+        "it; an earlier transaction may have deleted it",
+        hint="Find that transaction with `checkpointer archive log`, which follows renames, and use "
+        "`checkpointer archive restore --txid` with the transaction before it.",
     )
 
 
