@@ -13,7 +13,14 @@ from image_format.varint import encode_delimited, iter_records, parse_message, r
 # Records contain serials of users, groups and xattr names in 24 bits.
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
+# At most so many threads of a NameNode assign a serial to the same string at the same moment.
+_RACING_THREADS = 64
 _NOWHERE = BufferOrigin(section="STRING_TABLE")
+
+
+def last_serial(count: int) -> int:
+    """Return the largest serial in a table of `count` strings with one id space, which may lack ids (`StringTable`)."""
+    return min(MAX_SERIAL, _RACING_THREADS * count)
 
 
 class StringKind(IntEnum):
@@ -130,7 +137,7 @@ class StringTable:
             entry = parse_message(StringTableEntry, record, self._place)
             space, serial = self._split(entry.id)
             # NameNodes 2.7 to 2.9 and 3.0 load the table into an array of numEntry + 1 strings, and write no gaps.
-            last = (1 << self._shift()) - 1 if self.mask_bits else MAX_SERIAL
+            last = (1 << self._shift()) - 1 if self.mask_bits else last_serial(expected)
             if not 0 < serial <= last or space > StringKind.XATTR or entry.id in self._strings:
                 text = f"string id {entry.id} is repeated or outside the table's range"
                 raise self._place.error(RecordError, text, record.offset)

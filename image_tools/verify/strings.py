@@ -8,7 +8,7 @@ import numpy.typing as npt
 from hadoop_common.quantities import counted
 from image_format.permission import NAME_SHIFT, SERIAL_MASK, pack_permission, unpack_permission
 from image_format.proto import fsimage_pb2 as pb
-from image_format.string_table import MAX_SERIAL, StringKind
+from image_format.string_table import MAX_SERIAL, StringKind, last_serial
 from image_format.varint import encode_delimited
 from image_tools.verify.kernels.attribute_audit import MISSING_USE
 from image_tools.verify.view import SectionView
@@ -65,7 +65,7 @@ class StringTableCheck:
                 continue
             number = int(entry.id)
             space, serial = (number >> shift, number & (1 << shift) - 1) if self.mask_bits else (0, number)
-            last = (1 << shift) - 1 if self.mask_bits else MAX_SERIAL
+            last = (1 << shift) - 1 if self.mask_bits else last_serial(len(records))
             if not 0 < serial <= last or space > StringKind.XATTR:
                 self._view.add("string-id", f"id {number} is outside the table's range", record.offset)
                 self._changed = True

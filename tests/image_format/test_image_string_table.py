@@ -61,6 +61,13 @@ def test_ids_may_have_gaps() -> None:
     assert table.encode() == section([(1, b"hdfs"), (4, b"supergroup"), (5, b"alice")])
 
 
+@pytest.mark.parametrize("number", [129, MAX_SERIAL])
+def test_an_id_far_beyond_the_other_ids_is_damage(number: int) -> None:
+    """A conversion would fill the gap with millions of strings."""
+    with pytest.raises(RecordError, match=f"string id {number} is repeated or outside the table's range"):
+        StringTable(section([(1, b"hdfs"), (number, b"supergroup")]))
+
+
 def test_an_expanded_table_has_an_id_space_for_each_kind() -> None:
     table = StringTable(section([(0x20000001, b"hdfs"), (0x20000002, b""), (0x40000001, b"hdfs")], 3))
     assert table.lookup(2, StringKind.USER) == ""
