@@ -75,7 +75,7 @@ class BackupFollower:
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
     # our image with the name of the NameNode's, linked into these folders by a start over that has not been completed
-    _linked: tuple[int, list[Path]] | None = field(init=False, default=None)
+    _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
         """Require the NameNode's image for the next load, because ours is from before an upgrade."""
@@ -99,10 +99,10 @@ class BackupFollower:
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
-        if self._linked is None or self._linked[0] != txid:
+        if self._linked is None or self._linked[0] != (txid, folder):
             # Our image with the same name may belong to the lost past, or may be damaged. After a failed attempt, the
             # image with this name is the NameNode's.
-            self._linked = txid, self.storage.link_aside(image_name(txid), folder)
+            self._linked = (txid, folder), self.storage.link_aside(image_name(txid), folder)
         fetched = self._fetch_image(None, txid)
         aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=self._linked[1])
         self._linked = None

@@ -41,7 +41,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
-from image_format.errors import ImageFormatError
+from image_format.errors import ImageFormatError, ImageStorageError
 
 T = TypeVar("T")
 
@@ -318,8 +318,8 @@ class StreamUpkeep:
             self.take_version()
             self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, wanted.folder))
         except BaseException as error:
-            if isinstance(error, ImageFormatError):
-                # The next attempt would fetch the same image.
+            if isinstance(error, ImageFormatError | ImageStorageError):
+                # The image was fetched, but cannot be loaded; the next attempt would fetch the same image.
                 self._start_over_limiter.started_over(txid)
             if not wanted.keeps_stream:
                 # The stream must not continue from the lost state.
