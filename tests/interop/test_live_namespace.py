@@ -225,8 +225,8 @@ def shown(result: CommandResult) -> Answer:
 def portable(code: int, out: str, err: str) -> Answer:
     """Return a response without details of Hadoop 2.
 
-    It takes the times of snapshots from its clock during replay, and of several refused directories, the error of a
-    count names another one than Hadoop 3 does.
+    It takes the times of snapshots from its clock during replay. If several directories are refused, the error of a
+    count names a different directory than in Hadoop 3.
     """
     if SERVER.is_3:
         return code, out, err
