@@ -17,6 +17,7 @@ Python code may grow and move tables between runs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,7 +35,7 @@ from engine.replay.kernels.ahead import COMING
 from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
-from engine.replay.kernels.open_files import find_open_files, load_open_files, place_open_files
+from engine.replay.kernels.open_files import find_open_files, follow_paths, load_open_files, place_open_files
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
 from engine.replay.kernels.state import Counters
@@ -69,6 +70,8 @@ _NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Approximate bytes of edits for each changed inode."""
 _MAX_EXPECTED = 1 << 20
+_PATHS_AT_ONCE = 16
+"""Number of threads that wait for pages of the base image, if each page is read by itself."""
 
 
 def is_at_hand(edits: Buffer) -> bool:
@@ -215,6 +218,8 @@ class CompiledReplay:
         if self._counters_fit():
             self._forget_paths()
             record = self._state.record
+            if self._index.inode_reads is not None:
+                self._follow_paths(section, spans)
             self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
             # the cached paths refer to this section
             self._forget_paths()
@@ -225,6 +230,15 @@ class CompiledReplay:
         self._point()
         place_open_files(self._state.record, ids[found], files["directory"][found], placed)
         return found[placed], files[found[placed]]
+
+    def _follow_paths(self, section: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> None:
+        """Read the pages that a search for these paths needs, several at the same time."""
+
+        def follow(first: int) -> None:
+            follow_paths(self._state.record, section, spans, first, _PATHS_AT_ONCE)
+
+        with ThreadPoolExecutor(_PATHS_AT_ONCE, "image-paths") as pool:
+            list(pool.map(follow, range(_PATHS_AT_ONCE)))
 
     def load_open_files(self, files: npt.NDArray[np.void]) -> None:
         """See `leases.OpenFileFinder`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from engine import section_delta
 from engine.merge import merge
+from engine.replay import compiled
+from engine.replay.kernels import open_files
 from engine.scan_verification import ScanVerification
 from engine.section_delta import SectionCuts, spliced
 from engine.warm_namespace import WarmNamespace
@@ -24,10 +27,11 @@ from image_format.md5_file import md5_of_file, md5_path, write_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.loadable import check_loadable
-from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from journal.ops import EditOp
+from tests.engine.image_builder import BASE_TXID, ImageBuilder, delimited, numbered
 from tests.engine.op_makers import delete, mkdir, rename
 
-EDITS = [mkdir("/new", 20001), rename("/d3/f1", "/new/f1"), delete("/d5"), delete("/d0/f2")]
+EDITS: Sequence[EditOp] = [mkdir("/new", 20001), rename("/d3/f1", "/new/f1"), delete("/d5"), delete("/d0/f2")]
 
 
 @pytest.fixture
@@ -65,9 +69,9 @@ def image(folder: Path, long_name: int = 0, layout_version: int = -67, *, unsort
     return builder.save(folder)
 
 
-def merged(base: Path, folder: Path) -> bytes:
+def merged(base: Path, folder: Path, edits: Sequence[EditOp] = EDITS) -> bytes:
     folder.mkdir()
-    return merge(base, numbered(EDITS, BASE_TXID), [folder]).saved.paths[0].read_bytes()
+    return merge(base, numbered(edits, BASE_TXID), [folder]).saved.paths[0].read_bytes()
 
 
 @pytest.mark.parametrize(("long_name", "unsorted"), [(0, False), (2000, False), (0, True)])
@@ -79,6 +83,33 @@ def test_merge_around_the_cache_writes_the_same_image(
     reads: list[int] = request.getfixturevalue("around")
     assert merged(base, tmp_path / "around") == through
     assert len(set(reads)) > 5
+
+
+def test_directories_of_open_files_are_searched_by_several_threads(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ImageBuilder(-67)
+    leases = []
+    for number in range(40):
+        builder.directory(f"/d{number}")
+        builder.directory(f"/d{number}/e")
+        path = f"/d{number}/e/f"
+        file = builder.file(path, open_by="client")
+        leases.append(pb.FileUnderConstructionEntry(inodeId=file.id, fullPath=path))
+    builder.sections["FILES_UNDERCONSTRUCTION"] = delimited(leases)
+    base = builder.save(tmp_path)
+    edits = [mkdir("/new", 20001), rename("/d3/e/f", "/new/f"), delete("/d5")]
+    through = merged(base, tmp_path / "through", edits)
+    found = []
+
+    def counted(*arguments: object) -> None:
+        found.append(open_files.follow_paths(*arguments))
+
+    monkeypatch.setattr(compiled, "follow_paths", counted)
+    request.getfixturevalue("around")
+    assert merged(base, tmp_path / "around", edits) == through
+    assert len(found) > 1
+    assert sum(found) == 40
 
 
 def damaged(base: Path, position: int, value: int) -> None:

@@ -254,6 +254,19 @@ def _find_child(state, first, behind, buf, start, size):
 
 
 @step
+def sorted_child(state, directory_id, buf, start, size):
+    """Return the id of the child called `buf[start:start + size]` in the base image, or 0 if the search fails.
+
+    Unlike `base_child`, it neither uses nor changes rows and tables, so several threads may search at the same time.
+    """
+    number = find_id(directory_ids_of(state), directory_id)
+    if number < 0:
+        return np.int64(0)
+    first, behind = _children_span(directories_of(state), directory_offsets_of(state)[number])
+    return _find_child(state, first, behind, buf, start, size)[0] if first >= 0 else np.int64(0)
+
+
+@step
 def _names_read(size):
     """Return the approximate number of names that a search reads among `size` bytes of children."""
     names = 1

@@ -240,6 +240,14 @@ def last_slash(buf, start, end):
 
 
 @step
+def name_end(buf, pos, end):
+    """Return the end of the name that begins at `pos` of a path."""
+    while pos < end and buf[pos] != _SLASH:
+        pos += 1
+    return pos
+
+
+@step
 def look_into(state, row):
     """Update `latest` and `inside` for a directory on a path; return whether the directory's diffs are known."""
     entry = rows_of(state)[row]
@@ -348,9 +356,7 @@ def parent_of(state, buf, start, slash):
         row = np.int64(_ROOT_ROW)
     while stop < slash:
         pos = stop + 1
-        stop = pos
-        while stop < slash and buf[stop] != _SLASH:
-            stop += 1
+        stop = name_end(buf, pos, slash)
         if rows_of(state)[row]["kind"] != DIRECTORY:
             return np.int64(UNUSUAL)
         directory = row

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.replay.kernels.base_children import BEHIND, FIRST, base_offset, open_directory, slot_near
-from engine.replay.kernels.lookup import MAX_NAME_BYTES, add_link, has_room, last_slash, load, parent_of
+from engine.replay.kernels.base_children import BEHIND, FIRST, base_offset, open_directory, slot_near, sorted_child
+from engine.replay.kernels.lookup import MAX_NAME_BYTES, add_link, has_room, last_slash, load, name_end, parent_of
 from engine.replay.kernels.state import AGAIN, UNUSUAL, directories_of, ids_of, inodes_of, names_of, opened_of, rows_of
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.kernels.history import is_open_file
 from image_format.kernels.inode import DIRECTORY
 from image_format.kernels.jit import kernel, step
@@ -31,6 +32,35 @@ def _opened(state, buf, start, slash):
             return np.int64(AGAIN)
         open_directory(state, directory)
     return np.int64(directory) if rows_of(state)[directory]["entry"] > 0 else np.int64(UNUSUAL)
+
+
+@kernel
+def follow_paths(states, buf, spans, first, apart):
+    """Search for the directories of paths in the base image, to read the pages that `find_open_files` needs.
+
+    Threads that each follow other paths wait for several pages at the same time. They change nothing.
+
+    Args:
+        states: the state; see `kernels.state`.
+        buf, spans: the spans of the entries' paths, as filled by `read_entries`.
+        first, apart: number of the first path to follow, and distance to the next one.
+
+    Returns:
+        Number of paths whose directories were found.
+    """
+    state = states[0]
+    found = np.int64(0)
+    for number in range(first, spans.shape[0], apart):
+        pos, size = spans[number, 0], spans[number, 1]
+        slash = last_slash(buf, pos, pos + size) if size > 0 else pos
+        directory = np.int64(ROOT_INODE_ID)
+        while pos < slash and directory != 0:
+            pos += 1
+            stop = name_end(buf, pos, slash)
+            directory = sorted_child(state, directory, buf, pos, stop - pos)
+            pos = stop
+        found += size > 0 and directory != 0
+    return found
 
 
 @kernel
