@@ -17,7 +17,6 @@ Python code may grow and move tables between runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,22 +27,23 @@ from engine.namespace.diffs import DirectoryDiff
 from engine.namespace.noted import NOTE_DTYPE, note_numbers
 from engine.replay import snapshots
 from engine.replay.features import inherit_default_acl, replace_acl
-from engine.replay.kernel_state import AT, RESULTS, KernelState, columns
+from engine.replay.kernel_state import AT, RESULTS, KernelState, columns, path_table
 from engine.replay.kernels import state
 from engine.replay.kernels.ahead import COLUMNS as COMING_COLUMNS
 from engine.replay.kernels.ahead import COMING
 from engine.replay.kernels.base_children import UNREAD
 from engine.replay.kernels.frames import BODY, NO_END
 from engine.replay.kernels.layouts import FIRST_LAYOUT
-from engine.replay.kernels.open_files import find_open_files, follow_paths, load_open_files, place_open_files
+from engine.replay.kernels.open_files import find_open_files, load_open_files, place_open_files
 from engine.replay.kernels.run import run
 from engine.replay.kernels.snapshots import DELETED, RENAMED
 from engine.replay.kernels.state import Counters
 from engine.replay.known_names import KnownNames
+from engine.replay.path_pages import read_path_pages
 from engine.replay.registry import OpErrorTranslator
 from engine.replay.table import REPLAYED
 from hadoop_common.errors import HdfsError
-from image_format.array_allocator import ArrayAllocator, GrowableArray
+from image_format.array_allocator import GrowableArray
 from image_format.errors import ImageStorageError, RecordError
 from image_format.index import ImageIndex
 from image_format.inode_table import NO_ROW
@@ -62,7 +62,6 @@ _STRINGS = 1 << 8
 _NOTES = 1 << 12
 _ACLS = 1 << 12
 _SNAPSHOT_CHANGES = 1 << 10
-_MIN_PATHS, _MAX_PATHS = 1 << 12, 1 << 18
 _NAMED = 1 << 14
 _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
@@ -70,8 +69,6 @@ _NO_ROOM = -1
 _BYTES_A_ROW = 700
 """Approximate bytes of edits for each changed inode."""
 _MAX_EXPECTED = 1 << 20
-_PATHS_AT_ONCE = 16
-"""Number of threads that wait for pages of the base image, if each page is read by itself."""
 
 
 def is_at_hand(edits: Buffer) -> bool:
@@ -118,8 +115,7 @@ class CompiledReplay:
         self._copies: npt.NDArray[np.void] = np.zeros(_NOTES, INODE_DTYPE)
         self._acls: npt.NDArray[np.int64] = np.empty((_ACLS, 4), np.int64)
         self._snapshot_changes: npt.NDArray[np.int64] = np.empty((_SNAPSHOT_CHANGES, 6), np.int64)
-        # aligned to cache lines
-        self._paths: npt.NDArray[np.void] = ArrayAllocator().zeros(_places_for_paths(index), state.PATH_DTYPE)
+        self._paths = path_table(index.directory_ids.size)
         self._coming: npt.NDArray[np.int64] = np.zeros((COMING + 1, COMING_COLUMNS), np.int64)
         self._unread: npt.NDArray[np.int64] = np.zeros((UNREAD, 2), np.int64)
         self._era = self._moved = self._directories = self._layout = 0
@@ -219,7 +215,7 @@ class CompiledReplay:
             self._forget_paths()
             record = self._state.record
             if self._index.inode_reads is not None:
-                self._follow_paths(section, spans)
+                read_path_pages(record, section, spans)
             self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
             # the cached paths refer to this section
             self._forget_paths()
@@ -230,15 +226,6 @@ class CompiledReplay:
         self._point()
         place_open_files(self._state.record, ids[found], files["directory"][found], placed)
         return found[placed], files[found[placed]]
-
-    def _follow_paths(self, section: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> None:
-        """Read the pages that a search for these paths needs, several at the same time."""
-
-        def follow(first: int) -> None:
-            follow_paths(self._state.record, section, spans, first, _PATHS_AT_ONCE)
-
-        with ThreadPoolExecutor(_PATHS_AT_ONCE, "image-paths") as pool:
-            list(pool.map(follow, range(_PATHS_AT_ONCE)))
 
     def load_open_files(self, files: npt.NDArray[np.void]) -> None:
         """See `leases.OpenFileFinder`."""
@@ -499,12 +486,6 @@ class CompiledReplay:
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
-
-
-def _places_for_paths(index: ImageIndex) -> int:
-    """Return a power of two above twice the number of directories with children, so that few paths collide."""
-    wanted = 1 << (2 * index.arrays.directory_ids.size).bit_length()
-    return min(max(wanted, _MIN_PATHS), _MAX_PATHS)
 
 
 def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.replay.kernels.state import ARRAYS, MOVING, STATE_DTYPE, Counters
+from engine.replay.kernels.state import ARRAYS, MOVING, PATH_DTYPE, STATE_DTYPE, Counters
+from image_format.array_allocator import ArrayAllocator
 from image_format.packed import Packed
 
 AT = Counters(*range(len(Counters._fields)))
 """Positions of the counters."""
 RESULTS = tuple(map(Counters._fields.index, Counters._field_defaults))
 """Positions of the counters that are 0 before a run."""
+_MIN_PATHS, _MAX_PATHS = 1 << 12, 1 << 18
 
 
 class KernelState:
@@ -53,3 +55,13 @@ class KernelState:
 def columns(name: str, column: Packed) -> dict[str, npt.NDArray[Any]]:
     """Return the parts of a packed column by their names in the state."""
     return {f"{name}_{key}": array for key, array in column._asdict().items()}
+
+
+def path_table(directories: int) -> npt.NDArray[np.void]:
+    """Return an empty table of cached paths, aligned to cache lines.
+
+    Args:
+        directories: number of directories with children; the table has so many places that few of their paths collide.
+    """
+    wanted = 1 << (2 * directories).bit_length()
+    return ArrayAllocator().zeros(min(max(wanted, _MIN_PATHS), _MAX_PATHS), PATH_DTYPE)

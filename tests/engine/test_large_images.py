@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine import section_delta
 from engine.merge import merge
-from engine.replay import compiled
+from engine.replay import path_pages
 from engine.replay.kernels import open_files
 from engine.scan_verification import ScanVerification
 from engine.section_delta import SectionCuts, spliced
@@ -105,7 +105,7 @@ def test_directories_of_open_files_are_searched_by_several_threads(
     def counted(*arguments: object) -> None:
         found.append(open_files.follow_paths(*arguments))
 
-    monkeypatch.setattr(compiled, "follow_paths", counted)
+    monkeypatch.setattr(path_pages, "follow_paths", counted)
     request.getfixturevalue("around")
     assert merged(base, tmp_path / "around", edits) == through
     assert len(found) > 1

@@ -1,0 +1,27 @@
+"""Reads of the pages that lead to many paths, several at the same time.
+
+Outside the page cache, every page is read by itself when it is first used (`ImageFile.read_around_cache`), so a search
+in one thread waits for one page after another.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.replay.kernels.open_files import follow_paths
+
+_THREADS = 16
+
+
+def read_path_pages(state: npt.NDArray[Any], section: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64]) -> None:
+    """Search for the directories of paths in the base image; see `follow_paths`."""
+
+    def follow(first: int) -> None:
+        follow_paths(state, section, spans, first, _THREADS)
+
+    with ThreadPoolExecutor(_THREADS, "image-paths") as pool:
+        list(pool.map(follow, range(_THREADS)))
