@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 from numba.core.event import Listener, install_listener
 
+from engine.replay.kernel_state import KernelState
 from engine.replay.kernels.frames import NO_END, check_frames
+from engine.replay.kernels.open_files import follow_paths
 from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
@@ -75,8 +77,9 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
                 # A merge verifies its image if something was healed.
                 verify_image(image)
         with ImageFile.open(image, verify_md5=False) as opened:
-            # A merge checks a large image while it scans it.
+            # A merge checks a large image while it scans it, and then follows the paths of open files.
             IndexArrays.scan(opened, inspector=ScanVerification(opened))
+        follow_paths(KernelState().record, np.frombuffer(b"", np.uint8), np.empty((0, 2), np.int64), 0, 1)
         if not first:
             # One kernel prints all other formats.
             with ImageFile.open(image, verify_md5=False) as opened:

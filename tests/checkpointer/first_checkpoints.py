@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from checkpointer.roles.standby.role import StandbyRole
 from engine.merge import MergeResult, merge
@@ -22,6 +25,7 @@ from engine.warm_namespace import WarmNamespace
 from engine.warm_up import warm_up
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
+from image_format import direct_reader, reader
 from image_format.kernels.jit import Kernel
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -34,6 +38,7 @@ from tests.recorded_cases import RECORDED
 PLAIN, HADOOP_3 = "hadoop-2.7.3/segments", "hadoop-3.4.1/segments"
 SNAPSHOTS = "hadoop-3.4.1/random-mixed-1", "hadoop-2.7.3/snapshots-rename-references"
 COMPRESSED = "hadoop-3.4.1/compress-default"
+OPEN_FILES = "hadoop-3.4.1/open-files-leases"
 UPGRADED = "hadoop-3.4.1/upgrade-from-2.7.3"
 
 
@@ -115,6 +120,15 @@ def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult
     return merge(image, read_transactions(segments, first), [folder], MergeSettings(layout_version=layout))
 
 
+def merged_around_cache(folder: Path) -> None:
+    """Merge an image with open files as if the page cache could not hold it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "exceeds_page_cache", lambda size: True)
+        # reads through the cache, since the file system may have no others
+        patch.setattr(direct_reader, "_DIRECT", os.O_CLOEXEC)
+        merged(folder, OPEN_FILES)
+
+
 CHECKPOINTS: dict[str, Callable[[Path], object]] = {
     "secondary": lambda folder: secondary(folder, PLAIN),
     "secondary, Hadoop 3": lambda folder: secondary(folder, HADOOP_3),
@@ -125,6 +139,7 @@ CHECKPOINTS: dict[str, Callable[[Path], object]] = {
     **{f"merge, {case}": lambda folder, case=case: merged(folder, case) for case in (*SNAPSHOTS, COMPRESSED, UPGRADED)},
     **{f"counts, {case}": lambda folder, case=case: counts(case, keeps_sums=False) for case in (PLAIN, *SNAPSHOTS)},
     **{f"sums, {case}": lambda folder, case=case: counts(case, keeps_sums=True) for case in (PLAIN, *SNAPSHOTS)},
+    "a large image": merged_around_cache,
     "a new layout": lambda folder: merged(folder, SNAPSHOTS[1], layout=-66),
 }
 
