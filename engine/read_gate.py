@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from engine.errors import NamespaceBusyError
 
 
-class _Waiting:
+class _WaitingThread:
     """Thread that waits to enter; `entered` is released once the thread holds the gate."""
 
     def __init__(self, is_ready: Callable[[], bool] = lambda: True) -> None:
@@ -29,7 +29,7 @@ class _Waiting:
         self.entered.acquire()
 
 
-_Queue = dict[_Waiting, None]
+_Queue = dict[_WaitingThread, None]
 
 
 class ReadGate:
@@ -76,7 +76,7 @@ class ReadGate:
     def changing(self) -> Iterator[None]:
         """Hold the gate for a change, after the current reader has left."""
         if self._inside != threading.get_ident():
-            self._enter(self._changes, _Waiting(), threading.TIMEOUT_MAX)
+            self._enter(self._changes, _WaitingThread(), threading.TIMEOUT_MAX)
         self._depth += 1
         try:
             yield
@@ -97,7 +97,7 @@ class ReadGate:
         Raises:
             NamespaceBusyError: the time limit passed.
         """
-        self._enter(self._readers, _Waiting(is_ready), timeout)
+        self._enter(self._readers, _WaitingThread(is_ready), timeout)
         try:
             yield
         finally:
@@ -116,9 +116,9 @@ class ReadGate:
             if self._next() is None:
                 return
             self._leave()
-        self._enter(self._readers, _Waiting(is_ready), timeout)
+        self._enter(self._readers, _WaitingThread(is_ready), timeout)
 
-    def _enter(self, queue: _Queue, waiting: _Waiting, timeout: float) -> None:
+    def _enter(self, queue: _Queue, waiting: _WaitingThread, timeout: float) -> None:
         with self._lock:
             if self._inside is None and waiting.is_ready():
                 self._inside = waiting.thread
@@ -148,7 +148,7 @@ class ReadGate:
         self._inside = waiting.thread
         waiting.entered.release()
 
-    def _next(self) -> tuple[_Queue, _Waiting] | None:
+    def _next(self) -> tuple[_Queue, _WaitingThread] | None:
         """Return the waiting thread that enters next, with its queue; the caller holds the lock."""
         for queue in (self._changes, self._readers):
             for waiting in queue:

@@ -73,7 +73,7 @@ class ElectorState(Enum):
     NEUTRAL = "neutral"
 
 
-class _Step(Enum):
+class _TakeoverStep(Enum):
     """The step that the owner of the lock must complete next before it is ACTIVE."""
 
     BREADCRUMB = "reads the breadcrumb"
@@ -121,7 +121,7 @@ class Elector:
         self._again = False
         self._lost = 0
         self._fatals = 0
-        self._step: _Step | None = None
+        self._step: _TakeoverStep | None = None
         self._old: tuple[bytes | None, int] = (None, 0)
         self._back_at: float | None = None
         self._leaving = False
@@ -370,23 +370,23 @@ class Elector:
     # ---- becoming active -----------------------------------------------------------------------------------
 
     def _claim(self, now: float) -> None:
-        self._step = _Step.BREADCRUMB
+        self._step = _TakeoverStep.BREADCRUMB
         self._ask(ReadBreadcrumb(self._session, self._next()), now)
 
     def _breadcrumb(self, reply: Reply, now: float) -> None:
         match self._step:
-            case _Step.BREADCRUMB if reply.failure is None:
+            case _TakeoverStep.BREADCRUMB if reply.failure is None:
                 self._old = (reply.data, reply.version)
                 if reply.data is None or reply.data == self._data:
                     self._write(now)
                 else:
-                    self._look_before(_Step.LOCK_BEFORE_FENCING, now)
-            case _Step.WRITING if reply.failure is None:
-                self._look_before(_Step.LOCK_BEFORE_ACTIVE, now)
+                    self._look_before(_TakeoverStep.LOCK_BEFORE_FENCING, now)
+            case _TakeoverStep.WRITING if reply.failure is None:
+                self._look_before(_TakeoverStep.LOCK_BEFORE_ACTIVE, now)
             case _:
                 self._yield_lock(f"the breadcrumb cannot be used: {reply.reason}", now)
 
-    def _look_before(self, step: _Step, now: float) -> None:
+    def _look_before(self, step: _TakeoverStep, now: float) -> None:
         self._step = step
         self._check_lock(now)
 
@@ -397,22 +397,22 @@ class Elector:
             self._look_before(self._step, now)
             return
         match self._step:
-            case _Step.LOCK_BEFORE_FENCING:
-                self._step = _Step.FENCING
+            case _TakeoverStep.LOCK_BEFORE_FENCING:
+                self._step = _TakeoverStep.FENCING
                 assert self._old[0] is not None
                 self._actions.append(FenceOldActive(self._old[0]))
-            case _Step.LOCK_AFTER_FENCING:
+            case _TakeoverStep.LOCK_AFTER_FENCING:
                 self._write(now)
-            case _Step.LOCK_BEFORE_ACTIVE:
-                self._step = _Step.ACTIVATING
+            case _TakeoverStep.LOCK_BEFORE_ACTIVE:
+                self._step = _TakeoverStep.ACTIVATING
                 self._actions.append(BecomeActive())
-            case _Step.LOCK_AFTER_ACTIVE:
+            case _TakeoverStep.LOCK_AFTER_ACTIVE:
                 self._active()
             case _:
                 self._claim(now)
 
     def _fenced(self, problem: str, now: float) -> None:
-        if self._step is not _Step.FENCING:
+        if self._step is not _TakeoverStep.FENCING:
             return
         if self.problem == self._fencing_problem:
             self.problem = ""
@@ -420,11 +420,11 @@ class Elector:
         if problem:
             self._yield_lock(problem, now)
         else:
-            self._look_before(_Step.LOCK_AFTER_FENCING, now)
+            self._look_before(_TakeoverStep.LOCK_AFTER_FENCING, now)
 
     def _write(self, now: float) -> None:
         assert self._data is not None
-        self._step = _Step.WRITING
+        self._step = _TakeoverStep.WRITING
         data, version = self._old
         number = self._next()
         if data is None:
@@ -433,7 +433,7 @@ class Elector:
             self._ask(SetBreadcrumb(self._session, number, self._data, version), now)
 
     def _made_active(self, problem: str, now: float) -> None:
-        if self._step is not _Step.ACTIVATING:
+        if self._step is not _TakeoverStep.ACTIVATING:
             return
         if problem:
             # The NameNode may have become active nevertheless; it becomes a standby once another node owns the lock.
@@ -443,7 +443,7 @@ class Elector:
             self._active()
         else:
             self._neutral()
-            self._look_before(_Step.LOCK_AFTER_ACTIVE, now)
+            self._look_before(_TakeoverStep.LOCK_AFTER_ACTIVE, now)
 
     # ---- states --------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ _LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingCall:
     """A call without a response."""
 
     done: threading.Event = field(default_factory=threading.Event)
@@ -57,7 +57,7 @@ class ClientLink:
         # separate from `_lock`: responses are read while a request is sent, because a server may send responses before
         # it reads
         self._sending = threading.Lock()
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _WaitingCall] = {}
         self._broken = False
         self._refused: RpcError | None = None
         self._reader = threading.Thread(target=self._read, name=f"rpc-{address}", daemon=True)
@@ -115,7 +115,7 @@ class ClientLink:
 
     def call(self, call_id: int, method: str, request: Message, timeout: float, *, retry: int) -> bytes:
         """Make one call and return the body of its response; see `RpcClient.call` for the exceptions."""
-        waiting = _Waiting()
+        waiting = _WaitingCall()
         with self._lock:
             usable = not self._broken and self._state.state is ClientState.OPEN
             if usable:

@@ -81,7 +81,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
     return OpColumns(times, begins, sizes, spreads, decoded)
 
 
-class _Step(NamedTuple):
+class _FieldStep(NamedTuple):
     """A step over one field of `size` bytes; for a string, `size` is the number of bytes of its length."""
 
     kind: str
@@ -89,7 +89,7 @@ class _Step(NamedTuple):
 
 
 @cache
-def _steps(opcode: int, layout_version: int) -> tuple[_Step, ...] | None:
+def _steps(opcode: int, layout_version: int) -> tuple[_FieldStep, ...] | None:
     """Return the steps over the fields of an operation up to its last path or time; None if it has to be decoded."""
     operation = OPERATIONS.get(opcode)
     if operation is None:
@@ -102,7 +102,7 @@ def _steps(opcode: int, layout_version: int) -> tuple[_Step, ...] | None:
     if operation is AddOp:
         wanted.add("blocks")
     left = len([each for each in fields if each.name in wanted])
-    steps: list[_Step] = []
+    steps: list[_FieldStep] = []
     for each in fields:
         if not left:
             break
@@ -114,16 +114,16 @@ def _steps(opcode: int, layout_version: int) -> tuple[_Step, ...] | None:
     return tuple(steps)
 
 
-def _step(field: OpField, *, wanted: bool) -> _Step | None:
+def _step(field: OpField, *, wanted: bool) -> _FieldStep | None:
     if field.part not in (None, TIMESTAMP_TWICE):
         return None
     if field.kind is kinds.STR:
-        return _Step(_PATH if wanted else _STRING, _LENGTH)
+        return _FieldStep(_PATH if wanted else _STRING, _LENGTH)
     if not wanted:
-        return _Step(_SKIPPED, _SIZES[field.kind]) if field.kind in _SIZES else None
+        return _FieldStep(_SKIPPED, _SIZES[field.kind]) if field.kind in _SIZES else None
     if field.kind is BLOCK_ARRAY:
-        return _Step(_BLOCKS, _SIZES[kinds.INT])
-    return _Step(_TIME, _SIZES[kinds.LONG]) if field.kind is kinds.LONG else None
+        return _FieldStep(_BLOCKS, _SIZES[kinds.INT])
+    return _FieldStep(_TIME, _SIZES[kinds.LONG]) if field.kind is kinds.LONG else None
 
 
 class _Fields(NamedTuple):
@@ -134,7 +134,7 @@ class _Fields(NamedTuple):
     possible: npt.NDArray[np.bool_]
 
 
-def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_Step, ...]) -> _Fields:
+def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_FieldStep, ...]) -> _Fields:
     times = np.zeros(len(at), np.int64)
     paths = []
     possible = np.ones(len(at), np.bool_)
