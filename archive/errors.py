@@ -37,6 +37,14 @@ class NoSuchMomentError(ArchiveError):
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
+class NoSuchRemovalError(NoSuchMomentError):
+    """A path that no available operation can have removed."""
+
+
+class PathMissingError(NoSuchMomentError):
+    """A path that did not exist before the operation that can have removed it."""
+
+
 class CrossingWritersError(ArchiveError):
     """Conflict with a writer that published another past in the branch or began the archive; our commit was removed."""
 

@@ -10,8 +10,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +18,9 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 from archive.archive import Archive
-from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
+from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError, PathMissingError
 from archive.fetching import fetch_object, fetch_segment
 from archive.moments import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
-from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
 from engine.errors import NamespaceError
 from engine.observer import Observer
@@ -33,9 +31,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from image_format.inode_table import NO_ROW
 from image_format.md5_file import md5_path, write_md5_file
-from journal.op_times import clean_path, covers, op_paths, op_time
-from journal.operation import EditOp
-from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
+from journal.op_times import clean_path, op_time
 from journal.segment_file import EditLogSegment, read_ops, read_transactions
 from journal.skipping import neutral_op
 
@@ -92,6 +88,7 @@ class Restored:
         image: path of its image.
         txid: transaction of the image; one more than the last restored transaction if transactions were omitted.
         changes: transactions that were omitted or changed because of `without`.
+        expected: present path of the inode at the expected path; None without an expected path.
         seconds: duration of the restore.
     """
 
@@ -99,6 +96,7 @@ class Restored:
     image: Path
     txid: int
     changes: tuple[UndoChange, ...]
+    expected: str | None
     seconds: float
 
 
@@ -163,7 +161,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
     Raises:
         ArchiveError: the target is in use, or an operation cannot be applied.
-        NoSuchMomentError: the expected path does not exist at its moment.
+        PathMissingError: the expected path does not exist at its moment.
         HdfsError: the merge failed.
     """
     started = time.monotonic()
@@ -178,7 +176,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         # a namespace without some operations receives a different txid, so it is not confused with the archived
         # namespace
         txid = source.txid + bool(options.without)
-        changes = _build(source, current, txid, options, observer)
+        changes, expected = _build(source, current, txid, options, observer)
         write_atomically(current / SEEN_TXID, f"{txid}\n".encode())
         write_atomically(current / VERSION, source.version)
         fsync_directory(aside)
@@ -193,7 +191,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     image = target / _CURRENT / image_name(txid)
-    return Restored(source, image, txid, tuple(changes), time.monotonic() - started)
+    return Restored(source, image, txid, tuple(changes), expected, time.monotonic() - started)
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
@@ -237,105 +235,30 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
     return txid
 
 
-def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> int:
-    """Return the newest transaction that deleted, renamed or replaced `path`, or deleted or renamed a directory above.
-
-    The path may not have existed before this transaction: `restore` must check this (`RestoreOptions.expected`).
-
-    Raises:
-        NoSuchMomentError: no such transaction exists.
-    """
-    wanted = clean_path(path)
-    removal = LastRemoval(wanted)
-    for piece in sorted(view.pieces, key=lambda each: each.last, reverse=True):
-        with archive.reading(piece.record.name) as reader:
-            if not may_contain(reader.footer.path_filter, wanted):
-                continue
-        segment = fetch_segment(archive, piece.record, folder, piece.last)
-        found = removal.in_segment(read_ops(segment))
-        segment.path.unlink()
-        if found is not None:
-            return found
-    if removal.pending is not None:
-        return removal.pending
-    raise NoSuchMomentError(
-        f"no archived transaction deletes {wanted}, or a directory above it",
-        hint="`checkpointer archive log --path PATH` lists the transactions of a path and follows renames.",
-    )
-
-
-class LastRemoval:
-    """Search for the last operation that deletes, moves or replaces `path`, or deletes or moves a directory above it.
-
-    An operation on a directory above, or a creation or rename with the overwrite flag, which clients usually set,
-    removes the path only if it existed, as the preceding operations show. After a rename to a directory above, only a
-    replay can show whether the path exists; the search assumes that it does.
-
-    Attributes:
-        pending: such an operation, if no preceding operation read so far concerns the path. If no earlier segment
-            concerns the path, only the image can contain it.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.pending: int | None = None
-
-    def in_segment(self, ops: Iterable[EditOp]) -> int | None:
-        """Return the transaction, or None if an earlier segment may contain it; search the newest segment first."""
-        later = self.pending
-        found: int | None = None
-        unproven: int | None = None
-        exists: bool | None = None
-        for op in ops:
-            if later is not None and op.txid >= later:
-                break
-            removed = {clean_path(each) for each in _sources(op)}
-            if _overwrites(op) == self._path or any(covers(each, self._path) for each in removed):
-                if exists or self._path in removed:
-                    found = op.txid
-                elif exists is None:
-                    unproven = op.txid
-                exists = False
-            if self._may_exist_after(op, removed):
-                exists = True
-        if later is not None and exists is not False:
-            return later if exists else None
-        self.pending = unproven
-        return found
-
-    def _may_exist_after(self, op: EditOp, removed: Collection[str]) -> bool:
-        """Return whether `op` shows that the path exists, or moves an inode to it or to a directory above it."""
-        if isinstance(op, RenameOldOp | RenameOp) and covers(clean_path(op.dst), self._path):
-            return True
-        named = {clean_path(each) for each in op_paths(op)}
-        return any(covers(self._path, each) and (each != self._path or each not in removed) for each in named)
-
-
-def _sources(op: EditOp) -> Iterator[str]:
-    """Yield the paths from which `op` removes inodes."""
-    if isinstance(op, DeleteOp):
-        yield op.path
-    elif isinstance(op, RenameOldOp | RenameOp):
-        yield op.src
-    elif isinstance(op, ConcatDeleteOp):
-        yield from op.srcs
-
-
-def _overwrites(op: EditOp) -> str | None:
-    """Return the path at which `op` replaces a file if there is one."""
-    if isinstance(op, AddOp) and op.overwrite:
-        return clean_path(op.path)
-    return clean_path(op.dst) if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options else None
-
-
 def format_time(milliseconds: int) -> str:
     """Return a time in UTC, to the second."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def path_row(namespace: WarmNamespace, path: str) -> int:
+    """Return the row of a clean path, or `NO_ROW` if it does not exist."""
+    try:
+        return namespace.namespace.tree.paths.find(path)
+    except NamespaceError:
+        return NO_ROW
+
+
+def segments_up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
+    """Return the segments with transactions up to `txid`, the last segment shortened."""
+    return [
+        EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
+    ]
+
+
 def _build(
     source: Source, current: Path, txid: int, options: RestoreOptions, observer: Observer | None
-) -> list[UndoChange]:
+) -> tuple[list[UndoChange], str | None]:
+    """Write the image; return the changes, and the present path of the inode at the expected path."""
     image = current / image_name(txid)
     if source.txid == source.image_txid and not (options.strip_tokens or options.without or options.expected):
         shutil.copyfile(source.image, image)
@@ -343,49 +266,39 @@ def _build(
         for path in (image, md5_path(image)):
             fsync_file(path)
         fsync_directory(current)
-        return []
+        return [], None
     first = min(options.without, default=source.txid + 1)
     with WarmNamespace(options.settings) as namespace:
         namespace.load(source.image, observer)
-        before = _up_to(source.segments, min(first - 1, source.txid))
-        transactions = read_transactions(before, source.image_txid + 1)
+        middle = min(first - 1, source.txid)
+        transactions = read_transactions(segments_up_to(source.segments, middle), source.image_txid + 1)
         namespace.apply(transactions, expected=source.txid - source.image_txid, observer=observer)
-        _check_expected(namespace, options.expected, min(first - 1, source.txid))
+        expected = options.expected
+        row = _expected_row(namespace, expected) if expected and expected.removal == middle + 1 else NO_ROW
         undo = Undo(namespace.namespace, frozenset(options.without))
         if first <= source.txid:
             later = read_transactions(source.segments, max(first, source.image_txid + 1))
             namespace.apply(undo.adapted(later), expected=source.txid - first + 1, observer=observer)
-            _check_expected(namespace, options.expected, source.txid)
+            if expected and expected.removal == source.txid + 1:
+                row = _expected_row(namespace, expected)
         if options.without:
             namespace.apply([neutral_op(txid)])
         if options.strip_tokens:
             namespace.namespace.secrets.clear()
         namespace.save([current], rebase=False, observer=observer)
+        restored = None if row == NO_ROW else namespace.namespace.tree.path(row)
     if not image.is_file():
         raise ArchiveError(
             f"the edits end before transaction {source.txid}",
             hint="`checkpointer archive check` finds what is missing.",
         )
-    return undo.changes
+    return undo.changes, restored
 
 
-def _check_expected(namespace: WarmNamespace, expected: ExpectedPath | None, txid: int) -> None:
-    """Raise NoSuchMomentError if `txid` is the moment of the expected path, and the path does not exist."""
-    if expected is None or txid != expected.removal - 1:
-        return
+def _expected_row(namespace: WarmNamespace, expected: ExpectedPath) -> int:
+    """Return the row of the expected path; raise PathMissingError if the path does not exist."""
     path = clean_path(expected.path)
-    with suppress(NamespaceError):
-        if namespace.namespace.tree.paths.find(path) != NO_ROW:
-            return
-    raise NoSuchMomentError(
-        f"{path} did not exist before transaction {expected.removal}, which creates it or removes a directory above "
-        "it; an earlier transaction may have deleted it",
-        hint="Find that transaction with `checkpointer archive log`, which follows renames, and use "
-        "`checkpointer archive restore --txid` with the transaction before it.",
-    )
-
-
-def _up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
-    return [
-        EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
-    ]
+    row = path_row(namespace, path)
+    if row == NO_ROW:
+        raise PathMissingError(f"{path} did not exist before transaction {expected.removal}")
+    return row

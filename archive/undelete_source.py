@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from archive.errors import ArchiveError, NoSuchMomentError
-from archive.restoring import LastRemoval, Source
+from archive.errors import ArchiveError, NoSuchRemovalError
+from archive.removals import LastRemoval, Removal
+from archive.restoring import Source
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import SEEN_TXID, VERSION, parse_image
@@ -19,15 +20,15 @@ from journal.op_times import clean_path
 from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
 
 
-def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
-    """Return the newest image before the latest deletion of `path`, all later edits, and the deletion's txid.
+def source_before_removal(directory: Path, path: str, before: int | None = None) -> tuple[Source, Removal]:
+    """Return the newest image and all edits, and the newest operation before `before` that can have removed `path`.
 
-    The path may not have existed before the deletion: `restore` must check this (`RestoreOptions.expected`).
+    The image precedes this operation. The path may not have existed before the operation: see `restore_removed`.
 
     Raises:
-        ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.
+        ArchiveError: the directory is in use or cannot be read, or has no image from before the operation.
         StorageError: its edits end before its seen_txid or its newest image.
-        NoSuchMomentError: no segment deletes the path.
+        NoSuchRemovalError: no segment contains such an operation.
         TransactionGapError: edits are missing between the image and the newest segment.
     """
     current = directory / "current"
@@ -47,25 +48,24 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
         ) from fault
     _require_newest(current, segments, images)
     wanted = clean_path(path)
-    removal = LastRemoval(wanted)
-    found = (removal.in_segment(read_ops(each)) for each in reversed(segments))
-    txid = next((each for each in found if each is not None), None)
-    if txid is None:
-        txid = removal.pending
-    if txid is None:
-        raise NoSuchMomentError(
+    search = LastRemoval(wanted, before)
+    earlier = [each for each in segments if before is None or each.first < before]
+    found = (search.in_segment(read_ops(each)) for each in reversed(earlier))
+    removal = next((each for each in found if each is not None), None) or search.pending
+    if removal is None:
+        raise NoSuchRemovalError(
             f"no segment in {current} deletes {wanted}, or a directory above it",
             hint="Look in the other edits directories, or in an archive.",
         )
-    below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < txid]
+    below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < removal.txid]
     if not below:
         raise ArchiveError(
-            f"{current} has no image from before transaction {txid}, the last that can have deleted {wanted}",
+            f"{current} has no image from before transaction {removal.txid}, the last that can have deleted {wanted}",
             hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
         )
     image_txid, image = max(below)
     chosen = select_segments(segments, image_txid + 1)
-    return Source(image, image_txid, tuple(chosen), chosen[-1].last or txid, version), txid
+    return Source(image, image_txid, tuple(chosen), chosen[-1].last or removal.txid, version), removal
 
 
 def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:

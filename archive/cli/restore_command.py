@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,20 @@ import click
 
 from archive.archive import Archive
 from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
-from archive.losses import LaterDeletions
+from archive.losses import LaterDeletions, later_losses
 from archive.moments import BranchView, RestorePlan, plan_restore
-from archive.restoring import Restored, RestoreOptions, chosen_view, format_time
+from archive.removals import Removal, archived_removal, restore_removed
+from archive.restoring import (
+    ExpectedPath,
+    Restored,
+    RestoreOptions,
+    Source,
+    chosen_view,
+    fetch_source,
+    format_time,
+    restore,
+    txid_at,
+)
 from archive.scratch import scratch_folder
 from archive.undoing import UndoChange
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, echo, echo_json, json_option
@@ -79,44 +93,65 @@ def command(
         raise click.UsageError("Specify a moment: --txid, --time, --before-delete, or --without.")
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
-    from archive.losses import later_losses
-    from archive.restoring import ExpectedPath, fetch_source, restore
-
     os.umask(PRIVATE_UMASK)
     without = frozenset(each for part in skips for each in part)
+    options = RestoreOptions(without, None, strip_tokens, configured_settings(conf_dir))
+    removal = None
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
         view = chosen_view(archive, branch)
-        wanted = _moment(archive, view, folder, txid, moment, before_delete)
-        if any(each > wanted for each in without):
-            raise click.UsageError(f"--without names transaction {max(without)}, and the restore ends at {wanted}.")
-        plan = plan_restore(view, min([wanted, *(each - 1 for each in without)]))
-        if wanted != plan.txid:
-            plan = _extended(view, plan.base.txid, wanted)
-        expected = None if before_delete is None else ExpectedPath(before_delete, wanted + 1)
-        options = RestoreOptions(without, expected, strip_tokens, configured_settings(conf_dir))
-        with ProgressObserver(show=not as_json) as observer:
-            made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
+        work = _Restore(archive, view, folder, out, options, show=not as_json)
+        if before_delete is None:
+            wanted = txid if moment is None else txid_at(archive, view, parse_time(moment), folder)
+            made = work.build(work.source(view.last_txid if wanted is None else wanted), options)
+        else:
+            find, build = partial(work.find, before_delete), partial(work.build_before, before_delete)
+            made, removal = restore_removed(before_delete, None, find, build, options.settings)
         # the archive may have grown during the restore
         view = chosen_view(archive, view.branch)
-        loss = later_losses(archive, view, wanted, made.image, folder)
+        loss = later_losses(archive, view, made.source.txid, made.image, folder)
     for name in made.source.damaged:
         echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)
     if as_json:
         echo_json(_content(made, loss, out, view.branch))
     else:
-        _print(made, loss, out)
+        _print(made, loss, out, removal)
 
 
-def _moment(
-    archive: Archive, view: BranchView, folder: Path, txid: int | None, moment: str | None, path: str | None
-) -> int:
-    from archive.restoring import deletion_of, txid_at
+@dataclass(frozen=True, slots=True)
+class _Restore:
+    """A restore from a branch of an archive to `out`, with scratch files in `folder`."""
 
-    if txid is not None:
-        return txid
-    if moment is not None:
-        return txid_at(archive, view, parse_time(moment), folder)
-    return view.last_txid if path is None else deletion_of(archive, view, path, folder) - 1
+    archive: Archive
+    view: BranchView
+    folder: Path
+    out: Path
+    options: RestoreOptions
+    show: bool
+
+    def source(self, txid: int) -> Source:
+        """Fetch the image and the edits that lead to `txid`."""
+        without = self.options.without
+        if any(each > txid for each in without):
+            raise click.UsageError(f"--without names transaction {max(without)}, and the restore ends at {txid}.")
+        plan = plan_restore(self.view, min([txid, *(each - 1 for each in without)]))
+        if txid != plan.txid:
+            plan = _extended(self.view, plan.base.txid, txid)
+        fetched = self.folder / "source"
+        shutil.rmtree(fetched, ignore_errors=True)
+        return fetch_source(self.archive, plan, fetched)
+
+    def build(self, source: Source, options: RestoreOptions) -> Restored:
+        with ProgressObserver(show=self.show) as observer:
+            return restore(source, self.out, options, observer)
+
+    def find(self, path: str, before: int | None) -> tuple[Source, Removal]:
+        """Return the newest operation before `before` that can have removed a path, and the edits that lead to it."""
+        removal = archived_removal(self.archive, self.view, path, self.folder, before)
+        return self.source(removal.txid - 1), removal
+
+    def build_before(self, path: str, source: Source, removal: Removal) -> Restored:
+        options = replace(self.options, expected=ExpectedPath(path, removal.txid))
+        return self.build(replace(source, txid=removal.txid - 1), options)
 
 
 def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:
@@ -163,8 +198,10 @@ def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> di
     }
 
 
-def _print(made: Restored, loss: LaterDeletions, out: Path) -> None:
+def _print(made: Restored, loss: LaterDeletions, out: Path, removal: Removal | None) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
+    if removal is not None:
+        echo(f"it precedes {removal}")
     print_changes(made.changes)
     echo(f"it lacks {counted(loss.later_transactions, 'later transaction')}")
     if loss.deletions:

@@ -15,7 +15,8 @@ from archive.errors import NoSuchMomentError
 from archive.fetching import fetch_segment
 from archive.moments import view_of
 from archive.path_log import path_log
-from archive.restoring import deletion_of, txid_at
+from archive.removals import archived_removal
+from archive.restoring import txid_at
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID
@@ -49,10 +50,10 @@ def deletion_by_mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path
 def test_moment_is_found_by_time_and_by_deletion(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
     archive, folder, deleted = deletion_by_mistake
     view = view_of(archive.catalogue(), MAIN)
-    assert deletion_of(archive, view, "/data/warehouse/f", folder) == deleted
-    assert deletion_of(archive, view, "/data//warehouse/", folder) == deleted
+    assert archived_removal(archive, view, "/data/warehouse/f", folder).txid == deleted
+    assert archived_removal(archive, view, "/data//warehouse/", folder).txid == deleted
     # the path was moved before its directory was deleted
-    assert deletion_of(archive, view, "/data/tmp", folder) == deleted - 2
+    assert archived_removal(archive, view, "/data/tmp", folder).txid == deleted - 2
     assert txid_at(archive, view, 8999, folder) == deleted - 1
     assert txid_at(archive, view, 9000, folder) == deleted
     assert txid_at(archive, view, 99999, folder) == deleted + 2

@@ -17,13 +17,13 @@ from archive.archive import open_archive
 from hadoop_common.names import SEEN_TXID, image_name, md5_name
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.proto import fsimage_pb2 as pb
-from journal.ops import AllocateBlockIdOp, ConcatDeleteOp, DeleteOp, EditOp, SetOwnerOp
+from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
 from journal.segment_file import list_segments, read_ops
 from tests.archive.restored import CASES
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.depth import sample, scaled
-from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, Saved
+from tests.engine.image_builder import BASE_TXID, Saved
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old
 from tests.recorded_cases import Case
 
@@ -181,125 +181,6 @@ def test_undelete_works_without_an_archive(tmp_path: Path) -> None:
     assert ("/d/sub/f" in image, "/later" in image) == (True, True)
     missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
     assert (missing.code, "deletes /never" in missing.err) == (2, True)
-
-
-@pytest.mark.parametrize("one_segment", [True, False])
-def test_deletion_of_a_file_is_found_after_it_is_created_again(tmp_path: Path, one_segment: bool) -> None:
-    # clients create files with the overwrite flag even if none exists
-    again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
-    nn = storage(tmp_path / "nn")
-    if one_segment:
-        segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *again)
-    else:
-        segment(nn, segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000)), *again)
-    answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
-    assert (answer.code, json.loads(answer.out)["without"]) == (0, [DELETED])
-    with open_archive(str(tmp_path / "archive")) as archive:
-        add_directory(archive, nn)
-    words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--out", tmp_path / "before")
-    assert run_cli("archive", "restore", *words).code == 0
-    assert "/d/sub/f" in saved(tmp_path / "before", DELETED - 1)
-
-
-@pytest.mark.parametrize("one_segment", [True, False])
-def test_undelete_restores_an_overwritten_file(tmp_path: Path, one_segment: bool) -> None:
-    again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
-    nn = storage(tmp_path / "nn")
-    if one_segment:
-        segment(nn, BASE_TXID, *PREPARED, *again)
-        replaced = DELETED
-    else:
-        end = segment(nn, BASE_TXID, *PREPARED)
-        segment(nn, end, mkdir("/other", 16391), *again)
-        replaced = end + 3
-    answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
-    assert (answer.code, json.loads(answer.out)["without"]) == (0, [replaced])
-
-
-def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> None:
-    builder = ImageBuilder(HADOOP3)
-    builder.file("/f", 16386)
-    nn = storage(tmp_path / "nn", builder)
-    again = (add("/f", 16390, overwrite=True), close("/f"), add("/new", 16391, overwrite=True), close("/new"))
-    segment(nn, BASE_TXID, *again)
-    answer = run_cli("undelete", nn, "--path", "/f", "--out", tmp_path / "out", "--json")
-    assert (answer.code, answer.err) == (0, "")
-    assert json.loads(answer.out)["without"] == [BASE_TXID + 2]
-    created = run_cli("undelete", nn, "--path", "/new", "--out", tmp_path / "none")
-    assert (created.code, "/new did not exist before transaction" in created.err) == (2, True)
-
-
-def found_removal(folder: Path, path: str, *segments: Sequence[EditOp]) -> int | None:
-    """Return the transaction that removed `path` according to `undelete` and `archive restore --before-delete`.
-
-    None if both commands report that no transaction deletes the path.
-    """
-    nn, end = storage(folder / "nn"), BASE_TXID
-    for ops in segments:
-        end = segment(nn, end, *ops)
-    with open_archive(str(folder / "archive")) as archive:
-        add_directory(archive, nn)
-    words = ("--archive", folder / "archive", "--before-delete", path, "--out", folder / "before", "--json")
-    before = run_cli("archive", "restore", *words)
-    undone = run_cli("undelete", nn, "--path", path, "--out", folder / "undone", "--json")
-    assert before.code == undone.code
-    if before.code:
-        assert before.code == 2
-        assert all(f"deletes {path}" in each.err or f"{path} did not exist" in each.err for each in (before, undone))
-        assert not any((folder / each).exists() for each in ("before", "undone"))
-        return None
-    result = json.loads(undone.out)
-    assert path in saved(folder / "before", json.loads(before.out)["txid"])
-    assert path in saved(folder / "undone", result["txid"])
-    assert result["without"] == [json.loads(before.out)["txid"] + 1]
-    return int(result["without"][0])
-
-
-def test_replacement_by_a_rename_is_found(tmp_path: Path) -> None:
-    later = (add("/g", 16390), close("/g"), rename("/g", "/d/sub/f", overwrite=True))
-    assert found_removal(tmp_path, "/d/sub/f", (*PREPARED, *later)) == DELETED + 2
-
-
-def test_state_before_a_file_was_concatenated_is_found(tmp_path: Path) -> None:
-    later = (
-        add("/d/sub/g", 16390),
-        close("/d/sub/g"),
-        ConcatDeleteOp(trg="/d/sub/g", srcs=("/d/sub/f",), timestamp=7000),
-    )
-    nn = storage(tmp_path / "nn")
-    segment(nn, BASE_TXID, *PREPARED, *later)
-    with open_archive(str(tmp_path / "archive")) as archive:
-        add_directory(archive, nn)
-    words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--out", tmp_path / "out")
-    assert run_cli("archive", "restore", *words).code == 0
-    assert "/d/sub/f" in saved(tmp_path / "out", DELETED + 1)
-
-
-@pytest.mark.parametrize("one_segment", [True, False])
-def test_deletion_is_found_if_a_directory_above_was_deleted_later(tmp_path: Path, one_segment: bool) -> None:
-    first, second = (*PREPARED, delete("/d/sub/f", 6000)), (delete("/d", 7000),)
-    parts = [(*first, *second)] if one_segment else [first, second]
-    assert found_removal(tmp_path, "/d/sub/f", *parts) == DELETED
-
-
-@pytest.mark.parametrize("one_segment", [True, False])
-def test_deletion_of_a_directory_whose_children_are_named_is_found(tmp_path: Path, one_segment: bool) -> None:
-    first, second = PREPARED, (delete("/d", 7000), mkdir("/d", 16390), mkdir("/d/sub", 16391), delete("/d/sub", 8000))
-    parts = [(*first, *second)] if one_segment else [first, second]
-    assert found_removal(tmp_path, "/d/sub/f", *parts) == DELETED + 2 * (not one_segment)
-
-
-def test_path_that_was_only_created_is_reported(tmp_path: Path) -> None:
-    assert found_removal(tmp_path, "/new", (add("/new", 16390, overwrite=True), close("/new"))) is None
-
-
-def test_path_that_was_created_in_a_moved_directory_is_reported(tmp_path: Path) -> None:
-    later = (rename("/e", "/moved"), add("/moved/new", 16390, overwrite=True), close("/moved/new"))
-    assert found_removal(tmp_path, "/moved/new", (*PREPARED, *later)) is None
-
-
-def test_path_that_did_not_exist_in_a_deleted_directory_is_reported(tmp_path: Path) -> None:
-    assert found_removal(tmp_path, "/d/none", (*PREPARED, delete("/d", 6000))) is None
 
 
 def test_undelete_rejects_a_directory_without_the_newest_edits(tmp_path: Path) -> None:

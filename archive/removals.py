@@ -1,0 +1,233 @@
+"""Finds the transaction that removed a path.
+
+Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it: a
+client creates a file with the overwrite flag even if no file exists, and a directory above may have been swapped after
+the path was deleted. `LastRemoval` therefore finds the newest operation that can have removed the path, and
+`restore_removed` replays the edits. If the path did not exist before this operation, an earlier one removed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from archive.archive import Archive
+from archive.errors import NoSuchMomentError, NoSuchRemovalError, PathMissingError
+from archive.fetching import fetch_segment
+from archive.moments import BranchView
+from archive.path_filter import may_contain
+from archive.restoring import Restored, Source, format_time, path_row, segments_up_to
+from engine.settings import MergeSettings
+from engine.warm_namespace import WarmNamespace
+from image_format.inode_table import NO_ROW
+from journal.op_times import clean_path, covers, op_paths, op_time
+from journal.operation import EditOp
+from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
+from journal.segment_file import read_ops, read_transactions
+
+_SHOWN = 20
+
+
+class Removal(NamedTuple):
+    """An operation that deletes, moves or replaces a path, or deletes or moves a directory above it, if they exist.
+
+    `time` is in ms since the epoch, or None if unknown.
+    """
+
+    txid: int
+    operation: str
+    paths: tuple[str, ...]
+    time: int | None
+
+    def __str__(self) -> str:
+        at = "" if self.time is None else f" at {format_time(self.time)}"
+        return f"transaction {self.txid}, {self.operation}{at}: {', '.join(self.paths)}"
+
+
+class LastRemoval:
+    """Search for the last operation that removes `path`.
+
+    An operation on a directory above, or a creation or rename with the overwrite flag, which clients usually set,
+    removes the path only if it existed, as the preceding operations show. After a rename to a directory above, only a
+    replay can show whether the path exists; the search assumes that it does.
+
+    Args:
+        path: the clean path.
+        before: later operations, and the operation with this transaction id, are ignored.
+
+    Attributes:
+        pending: such an operation, if no preceding operation read so far concerns the path. If no earlier segment
+            concerns the path, only the image can contain it.
+    """
+
+    def __init__(self, path: str, before: int | None = None) -> None:
+        self._path = path
+        self._before = before
+        self.pending: Removal | None = None
+
+    def in_segment(self, ops: Iterable[EditOp]) -> Removal | None:
+        """Return the operation, or None if an earlier segment may contain it; search the newest segment first."""
+        later = self.pending
+        end = self._before if later is None else later.txid
+        found: Removal | None = None
+        unproven: Removal | None = None
+        exists: bool | None = None
+        for op in ops:
+            if end is not None and op.txid >= end:
+                break
+            if (removal := _removal(op, self._path)) is not None:
+                if exists or self._path in _removed(op):
+                    found = removal
+                elif exists is None:
+                    unproven = removal
+                exists = False
+            if self._may_exist_after(op):
+                exists = True
+        if later is not None and exists is not False:
+            return later if exists else None
+        self.pending = unproven
+        return found
+
+    def _may_exist_after(self, op: EditOp) -> bool:
+        """Return whether `op` shows that the path exists, or moves an inode to it or to a directory above it."""
+        if isinstance(op, RenameOldOp | RenameOp) and covers(clean_path(op.dst), self._path):
+            return True
+        removed = _removed(op)
+        named = {clean_path(each) for each in op_paths(op)}
+        return any(covers(self._path, each) and (each != self._path or each not in removed) for each in named)
+
+
+def archived_removal(archive: Archive, view: BranchView, path: str, folder: Path, before: int | None = None) -> Removal:
+    """Return the newest operation before transaction `before` that can have removed `path`.
+
+    The path may not have existed before this transaction: see `restore_removed`.
+
+    Raises:
+        NoSuchRemovalError: no such operation is archived.
+    """
+    wanted = clean_path(path)
+    removal = LastRemoval(wanted, before)
+    for piece in sorted(view.pieces, key=lambda each: each.last, reverse=True):
+        if before is not None and piece.record.first >= before:
+            continue
+        with archive.reading(piece.record.name) as reader:
+            if not may_contain(reader.footer.path_filter, wanted):
+                continue
+        segment = fetch_segment(archive, piece.record, folder, piece.last)
+        found = removal.in_segment(read_ops(segment))
+        segment.path.unlink()
+        if found is not None:
+            return found
+    if removal.pending is not None:
+        return removal.pending
+    raise NoSuchRemovalError(
+        f"no archived transaction deletes {wanted}, or a directory above it",
+        hint="`checkpointer archive log --path PATH` lists the transactions of a path and follows renames.",
+    )
+
+
+def restore_removed(
+    path: str,
+    before: int | None,
+    find: Callable[[int | None], tuple[Source, Removal]],
+    build: Callable[[Source, Removal], Restored],
+    settings: MergeSettings,
+) -> tuple[Restored, Removal]:
+    """Restore `path` as before the last operation that removed it; return this operation as well.
+
+    Args:
+        before: the operation must precede this transaction; None for the last operation.
+        find: returns the newest operation before a transaction that can have removed the path, and the image and edits
+            that lead to this operation.
+        build: restores a path that the given operation removed.
+        settings: settings of the replay.
+
+    Raises:
+        NoSuchMomentError: the path did not exist before any of these operations; the error lists them.
+        HdfsError: see `restore`.
+    """
+    rejected: list[Removal] = []
+    while True:
+        try:
+            source, removal = find(before)
+        except NoSuchRemovalError:
+            if not rejected:
+                raise
+            raise _never_existed(path, rejected) from None
+        try:
+            return build(source, removal), removal
+        except PathMissingError:
+            rejected.append(removal)
+        earlier, missing = _earlier_removals(source, path, removal.txid, settings)
+        rejected += missing
+        if earlier is not None:
+            return build(source, earlier), earlier
+        before = source.image_txid + 1
+
+
+def _never_existed(path: str, rejected: list[Removal]) -> NoSuchMomentError:
+    listed = "".join(f"\n  {each}" for each in rejected[:_SHOWN])
+    more = f"\n  and {len(rejected) - _SHOWN} more" if len(rejected) > _SHOWN else ""
+    return NoSuchMomentError(
+        f"{clean_path(path)} did not exist before any transaction that can have removed it:{listed}{more}",
+        hint="If the path had another name, specify that name: `checkpointer archive log` follows renames.",
+    )
+
+
+def _earlier_removals(
+    source: Source, path: str, before: int, settings: MergeSettings
+) -> tuple[Removal | None, list[Removal]]:
+    """Replay the edits of `source` before transaction `before`.
+
+    Returns:
+        the last operation that removed `path` when it existed, and the later operations that can have removed it,
+        newest first.
+    """
+    wanted = clean_path(path)
+    edits = segments_up_to(source.segments, before - 1)
+    removals = [
+        removal
+        for op in read_transactions(edits, source.image_txid + 1)
+        if (removal := _removal(op, wanted)) is not None
+    ]
+    last, missing = None, list[Removal]()
+    with WarmNamespace(settings) as namespace:
+        namespace.load(source.image)
+        for removal in removals:
+            following = namespace.last_txid + 1
+            near = [each for each in segments_up_to(edits, removal.txid - 1) if (each.last or 0) >= following]
+            namespace.apply(read_transactions(near, following))
+            if path_row(namespace, wanted) == NO_ROW:
+                missing.append(removal)
+            else:
+                last, missing = removal, []
+    return last, missing[::-1]
+
+
+def _removal(op: EditOp, path: str) -> Removal | None:
+    """Return `op` if it deletes, moves or replaces `path`, or deletes or moves a directory above it."""
+    if _overwrites(op) == path or any(covers(each, path) for each in _removed(op)):
+        return Removal(op.txid, op.name, tuple(op_paths(op)), op_time(op))
+    return None
+
+
+def _removed(op: EditOp) -> Collection[str]:
+    return {clean_path(each) for each in _sources(op)}
+
+
+def _sources(op: EditOp) -> Iterator[str]:
+    """Yield the paths from which `op` removes inodes."""
+    if isinstance(op, DeleteOp):
+        yield op.path
+    elif isinstance(op, RenameOldOp | RenameOp):
+        yield op.src
+    elif isinstance(op, ConcatDeleteOp):
+        yield from op.srcs
+
+
+def _overwrites(op: EditOp) -> str | None:
+    """Return the path at which `op` replaces a file if there is one."""
+    if isinstance(op, AddOp) and op.overwrite:
+        return clean_path(op.path)
+    return clean_path(op.dst) if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options else None
