@@ -71,6 +71,14 @@ class StorageDirectories(DirectorySet):
         newest = self._newest_copies()[0]
         return ImageCopy(newest.path, newest.txid)
 
+    def has_image(self) -> bool:
+        """Return whether a usable image exists; do not read its records."""
+        try:
+            self.latest_image()
+        except StorageError:
+            return False
+        return True
+
     def verified_image(self) -> ImageCopy:
         """Return the first copy of the newest usable image whose frame and digest are correct.
 
@@ -82,17 +90,19 @@ class StorageDirectories(DirectorySet):
         return first_intact(self._newest_copies())
 
     def exclude_damaged(self) -> bool:
-        """Exclude the newest images until an undamaged one remains; return whether any was damaged. This may read whole
-        images.
+        """Exclude the newest images until an undamaged one remains; return whether it replaces a damaged one.
+
+        If no undamaged image exists, return False. This may read whole images.
         """
-        found = False
+        excluded = False
         with suppress(StorageError):
             while content_fault(newest := self.latest_image().path):
                 # a failed read does not count as damage
                 if self.latest_image().path == newest:
                     break
-                found = True
-        return found
+                excluded = True
+            return excluded
+        return False
 
     def exclude(self, image: ImageCopy, error: HdfsError) -> None:
         """Exclude `image` until its file changes, because its reader raised `error`; an older image then replaces it.

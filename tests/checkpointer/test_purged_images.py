@@ -13,11 +13,12 @@ from checkpointer.checks.ask_storage import ask_directories
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.set_back.proof import PastFinding
+from checkpointer.set_back.proof import PastFinding, set_back
 from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, link_aside
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.durable import write_atomically
+from hadoop_common.names import image_name
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -285,6 +286,33 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
             assert images(tmp_path / "active/name") == [txid]
         assert (folder / ours.name).read_bytes() == lost
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_damaged_images_are_no_lost_past(
+    tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """The NameNode was set back, and no image here is intact: nothing is worth keeping as the state that it lost."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
+        write_edits(stub, "first")
+        if count == 2:
+            daemon.service.poll()
+        ours = [tmp_path / "nn2/current" / image_name(txid) for txid in images(tmp_path / "nn2")]
+        assert len(ours) == count
+        for each in ours:
+            write_atomically(each, each.read_bytes().replace(b"supergroup", b"otherGroup"))
+        compare, found = PastWatch.check, [set_back("the edits are different")]
+        monkeypatch.setattr(
+            PastWatch, "check", lambda self, *, deep: found.pop() if found else compare(self, deep=deep)
+        )
+        daemon.role.tail()
+        assert not found
+        assert daemon.role.alarms() == []
+        started_over = daemon.role.details().lost_past
+        assert started_over is not None
+        assert started_over.reason == "the NameNode was set back: the edits are different"
+        assert (tmp_path / "nn2" / NOT_COMPARED).exists()
+        assert_accepted(stub, daemon, tmp_path)
 
 
 def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_path: Path, processes: Processes) -> None:

@@ -291,20 +291,13 @@ class StreamUpkeep:
             return step()
         except (ImageFormatError, StorageError) as error:
             # the second check reads whole images
-            if (isinstance(error, StorageError) and self._has_image()) or not all_damaged(
+            if (isinstance(error, StorageError) and self.storage.has_image()) or not all_damaged(
                 self.storage.current_folders()
             ):
                 raise
             cause = f"no image here is intact: {error.message}"
             self._start_over(_StartOver(cause, NOT_COMPARED, keeps_stream=True))
         return step()
-
-    def _has_image(self) -> bool:
-        try:
-            self.storage.latest_image()
-        except StorageError:
-            return False
-        return True
 
     def _start_over(self, wanted: _StartOver) -> None:
         cause = wanted.cause
