@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
 Attributes = Mapping[str, Any]
 """Attributes of an item by name; values are None, numbers, booleans, strings or lists of strings."""
-_K = TypeVar("_K", int, str)
+_K = TypeVar("_K", int, str, tuple[object, ...])
 
 
 class ChangeKind(Enum):
@@ -70,19 +70,34 @@ def changed_attributes(
             yield Difference(topic, ChangeKind.CHANGED, subject, name, old.get(name), new.get(name), inode_id, detail)
 
 
-def compare_tables(topic: ItemKind, old: Mapping[_K, Attributes], new: Mapping[_K, Attributes]) -> Iterator[Difference]:
+def _as_subject(key: object) -> tuple[str, str]:
+    return str(key), ""
+
+
+def compare_tables(
+    topic: ItemKind,
+    old: Mapping[_K, Attributes],
+    new: Mapping[_K, Attributes],
+    named: Callable[[_K], tuple[str, str]] = _as_subject,
+) -> Iterator[Difference]:
     """Yield the differences of two tables of items by key, in the order of keys; the attribute `inode`
     is the inode id.
+
+    Args:
+        named: returns the subject and the detail of an item by its key.
     """
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
         inode_id = (after or before or {}).get("inode")
+        subject, detail = named(key)
         if before is None:
-            yield Difference(topic, ChangeKind.ADDED, str(key), new=_text(after or {}), inode_id=inode_id)
+            text = _text(after or {})
+            yield Difference(topic, ChangeKind.ADDED, subject, new=text, inode_id=inode_id, detail=detail)
         elif after is None:
-            yield Difference(topic, ChangeKind.REMOVED, str(key), old=_text(before), inode_id=inode_id)
+            text = _text(before)
+            yield Difference(topic, ChangeKind.REMOVED, subject, old=text, inode_id=inode_id, detail=detail)
         else:
-            yield from changed_attributes(topic, str(key), before, after, inode_id=inode_id)
+            yield from changed_attributes(topic, subject, before, after, inode_id=inode_id, detail=detail)
 
 
 def _text(attributes: Attributes) -> str:

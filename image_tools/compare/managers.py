@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hadoop_common.java_numbers import signed32, signed64
+from image_format.proto import fsimage_pb2 as pb
+from image_format.token_identity import token_identity
 from image_tools.compare.difference import Difference, ItemKind, changed_attributes, compare_tables
 from image_tools.compare.record_attributes import (
     cache_directive_meaning,
@@ -69,11 +71,7 @@ def compare_managers(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]
         {signed32(key.id): master_key_meaning(key) for key in ours.keys},
         {signed32(key.id): master_key_meaning(key) for key in theirs.keys},
     )
-    yield from compare_tables(
-        ItemKind.TOKEN,
-        {signed32(token.sequenceNumber): token_meaning(token) for token in ours.tokens},
-        {signed32(token.sequenceNumber): token_meaning(token) for token in theirs.tokens},
-    )
+    yield from compare_tables(ItemKind.TOKEN, _tokens(ours.tokens), _tokens(theirs.tokens), _name_token)
     old, new = a.records.caches(), b.records.caches()
     yield from compare_tables(
         ItemKind.CACHE_POOL,
@@ -85,6 +83,21 @@ def compare_managers(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]
         {directive.id: cache_directive_meaning(directive) for directive in old.directives},
         {directive.id: cache_directive_meaning(directive) for directive in new.directives},
     )
+
+
+def _tokens(tokens: Iterable[pb.PersistToken]) -> dict[tuple[object, ...], dict[str, Any]]:
+    """Return the tokens by sequence number, owner, time of issue and the other fields that identify a token."""
+    return {
+        (signed32(each.sequenceNumber), plain(each.owner), signed64(each.issueDate), token_identity(each)): (
+            token_meaning(each)
+        )
+        for each in tokens
+    }
+
+
+def _name_token(key: tuple[object, ...]) -> tuple[str, str]:
+    # different tokens may have the same sequence number
+    return str(key[0]), f"owner {key[1]}, issueDate {key[2]}"
 
 
 def _policies(side: ComparedImage) -> dict[int, dict[str, Any]]:

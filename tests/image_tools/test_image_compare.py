@@ -214,6 +214,7 @@ class Made:
         self.secrets = pb.SecretManagerSection(currentId=1, numKeys=1, numTokens=1)
         self.key = pb.DelegationKey(id=1, expiryDate=5, key=b"k")
         self.token = pb.PersistToken(owner="eve", sequenceNumber=3, masterKeyId=1)
+        self.tokens = [self.token]
         self.caches = pb.CacheManagerSection(nextDirectiveId=9, numPools=1, numDirectives=1)
         self.pool = pb.CachePoolInfoProto(poolName="p", ownerName="eve", mode=0o755)
         self.directive = pb.CacheDirectiveInfoProto(id=8, path="/a", pool="p")
@@ -233,7 +234,7 @@ class Made:
             "SNAPSHOT": [self.snapshots, self.snapshot],
             "SNAPSHOT_DIFF": [file_entry, self.file_diff, entry, self.directory_diff, self.created],
             "INODE_REFERENCE": [self.reference],
-            "SECRET_MANAGER": [self.secrets, self.key, self.token],
+            "SECRET_MANAGER": [self.secrets, self.key, *self.tokens],
             "CACHE_MANAGER": [self.caches, self.pool, self.directive],
             "STRING_TABLE": [pb.StringTableSection(numEntry=len(strings), maskBits=3), *strings],
         }
@@ -328,7 +329,7 @@ CHANGES: list[tuple[Callable[[Made], None], tuple[ItemKind, ChangeKind, str, str
     (rename_created, (ItemKind.SNAPSHOT_DIFF, ChangeKind.CHANGED, "/a", "created", ["f"], ["g"])),
     (setting("secrets", currentId=2), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "currentMasterKeyId", 1, 2)),
     (setting("key", expiryDate=6), (ItemKind.MASTER_KEY, ChangeKind.CHANGED, "1", "expiryDate", 5, 6)),
-    (setting("token", renewer="x"), (ItemKind.TOKEN, ChangeKind.CHANGED, "3", "renewer", "", "x")),
+    (setting("token", expiryDate=7), (ItemKind.TOKEN, ChangeKind.CHANGED, "3", "expiryDate", 0, 7)),
     (setting("pool", limit=7), (ItemKind.CACHE_POOL, ChangeKind.CHANGED, "p", "limit", 0, 7)),
     (setting("directive", path="/b"), (ItemKind.CACHE_DIRECTIVE, ChangeKind.CHANGED, "8", "path", "/a", "/b")),
     (
@@ -378,9 +379,24 @@ def test_added_and_removed_items_are_reported(tmp_path: Path) -> None:
         ("snapshot", "added", "5", "/a"),
         ("snapshot diff", "removed", "/a/f", "snapshot 4"),
         ("snapshot diff", "added", "/a/f", "snapshot 5"),
-        ("delegation token", "removed", "3", ""),
-        ("delegation token", "added", "4", ""),
+        ("delegation token", "removed", "3", "owner eve, issueDate 0"),
+        ("delegation token", "added", "4", "owner eve, issueDate 0"),
     ]
+
+
+def test_tokens_with_the_same_sequence_number_are_different_tokens(tmp_path: Path) -> None:
+    made, fewer, renewed = Made(), Made(), Made()
+    other = pb.PersistToken(owner="bob", sequenceNumber=3, masterKeyId=1)
+    made.tokens, fewer.tokens, renewed.tokens = [other, made.token], [fewer.token], [other, renewed.token]
+    made.secrets.numTokens = renewed.secrets.numTokens = 2
+    renewed.token.expiryDate = 7
+    before = made.build(tmp_path / "before")
+    found = compared(before, fewer.build(tmp_path / "fewer"))
+    assert [(d.topic, d.kind, d.subject, d.old[:20]) for d in found] == [
+        (ItemKind.TOKEN, ChangeKind.REMOVED, "3", "version=0, owner=bob")
+    ]
+    found = compared(before, renewed.build(tmp_path / "renewed"))
+    assert [(d.attribute, d.new, d.detail) for d in found] == [("expiryDate", 7, "owner eve, issueDate 0")]
 
 
 def test_progress_counts_inodes(tmp_path: Path) -> None:
