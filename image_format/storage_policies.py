@@ -10,10 +10,11 @@ from image_format.layout import LayoutVersion, supports
 LAZY_PERSIST = 15
 TYPES_SINCE = {"PROVIDED": LayoutVersion.ERASURE_CODING, "NVDIMM": LayoutVersion.NVDIMM_SUPPORT}
 """Layouts that added a storage type, by its name."""
-POLICIES_SINCE = {
-    each.id: since for each in STORAGE_POLICIES for name, since in TYPES_SINCE.items() if name in each.creation
+POLICIES_SINCE = {UNSPECIFIED_POLICY: None} | {
+    each.id: next((since for name, since in TYPES_SINCE.items() if name in each.creation), None)
+    for each in STORAGE_POLICIES
 }
-"""Layouts that added a storage policy, by its id."""
+"""Layouts that added a storage policy, by its id; None for a policy that is older than the supported layouts."""
 
 
 def known_policies(layout_version: int) -> Collection[int]:

@@ -73,7 +73,7 @@ class SetQuotaByStorageTypeOp(EditOp):
 
     src: str = field(STR, xml="SRC")
     storage_type: int = field(
-        INT, xml="STORAGETYPE", values_since={STORAGE_TYPES.index(name): since for name, since in TYPES_SINCE.items()}
+        INT, xml="STORAGETYPE", values_since={n: TYPES_SINCE.get(name) for n, name in enumerate(STORAGE_TYPES)}
     )
     ds_quota: int = field(LONG, xml="DSQUOTA")
 

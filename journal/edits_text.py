@@ -41,7 +41,7 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
 
     Raises:
         OpEncodingError: the layout lacks the operation, a field that does not have its default value, or the value of a
-            field.
+            field; or the value of a field does not exist in any layout.
     """
     for op in ops:
         if not op.present_in(layout_version):
@@ -52,7 +52,10 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
             if not item.present_in(layout_version) and value != item.default:
                 problem = f"layout version {layout_version} has no {item.name} in {op.name}, which is {value!r}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
-            if item.values_since and layout_version > (since := item.values_since.get(value, layout_version)):
+            if item.values_since and value not in item.values_since:
+                problem = f"{op.name} has the {item.name} {value}, which does not exist"
+                raise OpEncodingError(problem, txid=op.txid, hint="Correct the operation: no NameNode can replay it.")
+            if (since := item.values_since.get(value)) is not None and layout_version > since:
                 problem = f"layout version {layout_version} has no {item.name} {value} in {op.name}, added in {since}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
         yield op

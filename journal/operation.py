@@ -27,8 +27,9 @@ class XmlConstant(NamedTuple):
 class OpField:
     """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
-    `since` is None for a field that every layout contains. `values_since` maps values that newer layouts added to these
-    layouts. `part` combines consecutive fields that share an encoding.
+    `since` is None for a field that every layout contains. `values_since` maps each possible value to the layout that
+    added it, or to None if the value is as old as the field; it is empty if every value is possible. `part` combines
+    consecutive fields that share an encoding.
     """
 
     name: str
@@ -37,7 +38,7 @@ class OpField:
     since: int | None
     part: FieldGroup | None
     default: Any
-    values_since: Mapping[int, int]
+    values_since: Mapping[int, int | None]
 
     @property
     def has_default(self) -> bool:
@@ -54,7 +55,7 @@ def field(
     since: int | None = None,
     part: FieldGroup | None = None,
     default: Any = dataclasses.MISSING,
-    values_since: Mapping[int, int] = MappingProxyType({}),
+    values_since: Mapping[int, int | None] = MappingProxyType({}),
 ) -> Any:
     """Declare a field of an operation; the declarations are in the order of the bytes.
 
@@ -65,7 +66,8 @@ def field(
         part: encoding that this field shares with neighbouring fields of the same `part`.
         default: value of the field if the constructor does not receive one. Without a default, the constructor requires
         a value.
-        values_since: first layout version whose releases know a value, for values that were added after the field.
+        values_since: the possible values, each with the first layout version whose releases know it, or None for a
+            value that was not added after the field. Empty if every value is possible.
     """
     spec = OpField("", kind, xml, since, part, default, values_since)
     return dataclasses.field(default=default, metadata={_SPEC: spec})

@@ -120,6 +120,18 @@ LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE",
             4,
             "-66 has no storage_type 5 in OP_SET_QUOTA_BY_STORAGETYPE, added in -67",
         ),
+        (
+            HEADER + '{"opcode":"OP_SET_QUOTA_BY_STORAGETYPE","txid":1,"src":"/","storage_type":6,"ds_quota":9}',
+            ("--layout", "-67"),
+            4,
+            "OP_SET_QUOTA_BY_STORAGETYPE has the storage_type 6, which does not exist",
+        ),
+        (
+            HEADER + '{"opcode":"OP_SET_STORAGE_POLICY","txid":1,"path":"/","policy_id":3}',
+            (),
+            4,
+            "OP_SET_STORAGE_POLICY has the policy_id 3, which does not exist",
+        ),
     ],
 )
 def test_load_refuses_invalid_text(

@@ -71,10 +71,11 @@ FIELD_SINCE = {
 }
 
 # ordinals of StorageType and ids of storage policies
-VALUES_SINCE = {
-    ("OP_SET_QUOTA_BY_STORAGETYPE", "storage_type"): {4: -64, 5: -67},
-    ("OP_SET_STORAGE_POLICY", "policy_id"): {1: -64, 14: -67},
-    ("OP_ADD", "storage_policy_id"): {1: -64, 14: -67},
+POLICIES = {0: None, 1: -64, 2: None, 5: None, 7: None, 10: None, 12: None, 14: -67, 15: None}
+VALUES_SINCE: dict[tuple[str, str], dict[int, int | None]] = {
+    ("OP_SET_QUOTA_BY_STORAGETYPE", "storage_type"): {0: None, 1: None, 2: None, 3: None, 4: -64, 5: -67},
+    ("OP_SET_STORAGE_POLICY", "policy_id"): POLICIES,
+    ("OP_ADD", "storage_policy_id"): POLICIES,
 }
 
 
@@ -107,12 +108,12 @@ def test_operations_round_trip_in_every_layout_that_has_them(cls: Any, layout_ve
     op = data.draw(operations(cls, layout_version))
     raw = encode_op(op, layout_version)
     assert decode_op(raw, 0, layout_version) == (op, len(raw))
-    newer = (
-        getattr(op, name) in {value for value, since in values.items() if since < layout_version}
+    possible = (
+        getattr(op, name) in {value for value, since in values.items() if since is None or layout_version <= since}
         for (operation, name), values in VALUES_SINCE.items()
         if operation == op.name
     )
-    if op.present_in(layout_version) and not any(newer):
+    if op.present_in(layout_version) and all(possible):
         assert list(fitting([op], layout_version)) == [op]
     else:
         with pytest.raises(OpEncodingError, match=cls.name):
