@@ -287,7 +287,7 @@ class _Addition:
         """Withdraw all additions if another writer has published a different past since `before`.
 
         Only one writer may begin an empty archive, because the past of another writer's files is unknown until that
-        writer has published edits.
+        writer has published edits. Its namespace may be another one, and its identity may have replaced ours.
         """
         known = before.names.union(self._own)
         try:
@@ -295,6 +295,7 @@ class _Addition:
                 choice = BranchChoice(self._archive, self._catalogue, self._scratch, self._digests)
                 crossed = choice.other_past(branch, known, segments) is not None
             else:
+                self._archive.adopt(parse_version(self._version.encode(), VERSION))
                 crossed = not known.issuperset(self._catalogue.names)
         except Exception:
             self._take_back()

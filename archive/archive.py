@@ -32,7 +32,7 @@ from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.frames import FrameReader, FrameWriter
 from archive.object_store import ObjectStore, built, opened_store
-from hadoop_common.storage_info import StorageInfo
+from hadoop_common.storage_info import StorageInfo, parse_version
 
 IDENTITY = "archive.json"
 _COMPACT_AFTER = 64
@@ -96,8 +96,11 @@ class Archive:
         """Create the archive for a namespace, or check that it belongs to this namespace."""
         found = self.identity()
         if found is None:
+            self._refuse_other_images(info)
             self.write_identity(info)
             found = self.require()
+            # our identity may have replaced that of a writer that has published an image since
+            self._refuse_other_images(info)
         self._check_key(found)
         if (found.namespace_id, found.cluster_id) != (info.namespace_id, info.cluster_id):
             raise ArchiveError(
@@ -107,8 +110,22 @@ class Archive:
             )
 
     def write_identity(self, info: StorageInfo) -> None:
+        """Store the identity unless another writer has stored one."""
         key_check = "" if self._key is None else self._key.check()
-        self._put(IDENTITY, _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check)))
+        content = _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check))
+        self._put(IDENTITY, content, contested=True)
+
+    def _refuse_other_images(self, info: StorageInfo) -> None:
+        for image in self.catalogue().images:
+            theirs = parse_version(image.version.encode(), image.name)
+            if (theirs.namespace_id, theirs.cluster_id) != (info.namespace_id, info.cluster_id):
+                raise ArchiveError(
+                    f"{self.store.location} contains images of cluster {theirs.cluster_id}, namespace "
+                    f"{theirs.namespace_id}, and the storage directory belongs to cluster {info.cluster_id}, namespace "
+                    f"{info.namespace_id}",
+                    hint=f"Use a new archive for this cluster. If {IDENTITY} there names the wrong cluster, remove it "
+                    "and run `checkpointer archive check --repair`.",
+                )
 
     # ---- the catalogue -----------------------------------------------------------------------------------------
 
@@ -272,10 +289,10 @@ class Archive:
         if digest.hexdigest() != record.sha256:
             raise ArchiveDamagedError(record.name, "the object does not have the SHA-256 of the catalogue")
 
-    def _put(self, name: str, content: bytes) -> None:
+    def _put(self, name: str, content: bytes, *, contested: bool = False) -> None:
         with built(self.store) as path:
             path.write_bytes(content)
-            self.store.put(name, path)
+            self.store.put(name, path, contested=contested)
 
     def _check_key(self, found: ArchiveIdentity) -> None:
         if found.key_check and self._key is None:

@@ -47,8 +47,13 @@ class ObjectStore(Protocol):
     def open(self, name: str) -> IO[bytes]:
         """Open an object for reading at any position; KeyError if it does not exist."""
 
-    def put(self, name: str, source: Path) -> None:
-        """Store the file `source` durably as `name`, and remove it; an existing object is not changed."""
+    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
+        """Store the file `source` durably as `name`, and remove it; an existing object is not changed.
+
+        Args:
+            contested: whether other writers may store other content as `name` at the same time. If the file system
+                cannot decide between them, the last of them replaces the object.
+        """
 
     def remove(self, name: str) -> None:
         """Remove an object if it exists."""
@@ -96,7 +101,7 @@ class FolderStore:
             except FileNotFoundError:
                 raise KeyError(name) from None
 
-    def put(self, name: str, source: Path) -> None:
+    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
         target = self._root / name
         with _faults(target, "cannot be written"):
             self._make(target.parent)
@@ -179,18 +184,19 @@ class FsspecStore:
                 raise KeyError(name) from None
             return stream
 
-    def put(self, name: str, source: Path) -> None:
+    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
         target = f"{self._root}/{name}"
         with _faults(f"{self._url}/{name}", "cannot be written"):
             self._fs.invalidate_cache()
             if not self._fs.exists(target):
-                self._upload(source, target)
+                self._upload(source, target, contested)
         source.unlink(missing_ok=True)
 
-    def _upload(self, source: Path, target: str) -> None:
+    def _upload(self, source: Path, target: str, contested: bool) -> None:
         protocols = {self._fs.protocol} if isinstance(self._fs.protocol, str) else set(self._fs.protocol)
         if protocols & _OBJECT_STORES:
-            self._fs.put_file(str(source), target)
+            if not (contested and self._create(source, target)):
+                self._fs.put_file(str(source), target)
             return
         aside = f"{self._root}/{INCOMING}/{secrets.token_hex(8)}"
         for folder in (str(PurePosixPath(target).parent), str(PurePosixPath(aside).parent)):
@@ -207,6 +213,14 @@ class FsspecStore:
             raise refused or OSError(f"{aside} was not renamed to it")
         if self._fs.exists(aside):
             self._fs.rm_file(aside)
+
+    def _create(self, source: Path, target: str) -> bool:
+        """Store an object only if none exists (If-None-Match); return whether one exists afterwards."""
+        # not every store, and no package before 2024.12, has conditional writes; the errors are of many types
+        with suppress(Exception):
+            self._fs.put_file(str(source), target, mode="create")
+        self._fs.invalidate_cache()
+        return bool(self._fs.exists(target))
 
     def remove(self, name: str) -> None:
         with _faults(f"{self._url}/{name}", "cannot be removed"):

@@ -249,6 +249,40 @@ class SlowUploads(MemoryFileSystem):
             raise OSError("the connection was lost")
 
 
+class CrossedUploads(MemoryFileSystem):
+    """An object store in which another writer stores an object after this one has found that it does not exist."""
+
+    cachable = False
+    store: ClassVar[dict[str, object]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def __init__(self, *, conditional: bool, crossed: bool) -> None:
+        super().__init__()
+        self.conditional, self.pending = conditional, crossed
+
+    def exists(self, path: str, **options: object) -> bool:
+        found = super().exists(path, **options)
+        if self.pending:
+            self.pending = False
+            self.pipe_file(path, b"theirs")
+        return bool(found)
+
+    def put_file(self, lpath: str, rpath: str, mode: str = "overwrite", **_: object) -> None:
+        if mode != "overwrite" and not self.conditional:
+            raise NotImplementedError("a header implies functionality that is not implemented")
+        self.pipe_file(rpath, Path(lpath).read_bytes(), mode=mode)
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+@pytest.mark.parametrize(("crossed", "content"), [(True, b"theirs"), (False, b"ours")])
+def test_contested_object_is_not_replaced(tmp_path: Path, conditional: bool, crossed: bool, content: bytes) -> None:
+    files = CrossedUploads(conditional=conditional, crossed=crossed)
+    store = FsspecStore("memory://archive", files, f"/{tmp_path.name}")
+    (tmp_path / "a").write_bytes(b"ours")
+    store.put("archive.json", tmp_path / "a", contested=True)
+    assert store.read("archive.json") == content
+
+
 def test_interrupted_upload_is_not_visible(tmp_path: Path) -> None:
     files = SlowUploads()
     store = FsspecStore("slow://archive", files, "/archive")

@@ -239,9 +239,9 @@ class KillingStore(FolderStore):
         if self._steps == 0:
             raise Killed
 
-    def put(self, name: str, source: Path) -> None:
+    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
         self._step()
-        super().put(name, source)
+        super().put(name, source, contested=contested)
         self._step()
 
     def remove(self, name: str) -> None:

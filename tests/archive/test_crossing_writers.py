@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from archive.adding import AddOptions, add_directory
-from archive.archive import Archive, ArchiveIdentity, open_archive
+from archive.archive import IDENTITY, Archive, ArchiveIdentity, open_archive
 from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN, Catalogue
 from archive.checking import check_archive
@@ -136,6 +136,58 @@ def test_only_one_of_two_namespaces_can_begin_an_archive(archive: Archive, tmp_p
     ):
         archive.adopt(ours)
     assert archive.require().cluster_id == "CID-2"
+
+
+THEIRS = StorageInfo(HADOOP3, 2, 0, "CID-2")
+
+
+def overwrite_identity(archive: Archive) -> None:
+    """Store another cluster's identity, as in an object store without conditional writes."""
+    archive.store.remove(IDENTITY)
+    archive.write_identity(THEIRS)
+
+
+def test_writer_whose_archive_gets_another_identity_withdraws_its_objects(archive: Archive, nn: Path) -> None:
+    segment(nn, BASE_TXID, op_of(1))
+    with (
+        another_writer_first(lambda: overwrite_identity(archive)),
+        pytest.raises(ArchiveError, match="is the archive of cluster CID-2, namespace 2"),
+    ):
+        add_directory(archive, nn)
+    assert archive.catalogue().records == ()
+    assert archive.require().cluster_id == "CID-2"
+    assert check_archive(archive).garbage == []
+
+
+def test_archive_without_identity_is_not_adopted_by_another_namespace(archive: Archive, nn: Path) -> None:
+    segment(nn, BASE_TXID, op_of(1))
+    add_directory(archive, nn)
+    archive.store.remove(IDENTITY)
+    with pytest.raises(ArchiveError, match="contains images of cluster CID-1, namespace 7"):
+        archive.adopt(THEIRS)
+    assert archive.identity() is None
+    assert check_archive(archive, repair=True).rewritten == [IDENTITY]
+    assert archive.require().cluster_id == "CID-1"
+
+
+def test_namespace_that_overwrites_an_identity_finds_the_other_images(
+    archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    """The other writer fills the archive while this one's identity is on its way."""
+    segment(nn, BASE_TXID, op_of(1))
+
+    def late(self: Archive, info: StorageInfo) -> None:
+        with mock.patch.object(Archive, "write_identity", write):
+            add_directory(other, nn)
+            overwrite_identity(self)
+
+    write = Archive.write_identity
+    with (
+        open_archive(str(tmp_path / "archive")) as other,
+        mock.patch.object(Archive, "write_identity", late),
+        pytest.raises(ArchiveError, match="contains images of cluster CID-1, namespace 7"),
+    ):
+        archive.adopt(THEIRS)
 
 
 class Pair:

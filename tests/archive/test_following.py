@@ -314,9 +314,9 @@ class KilledStore(FolderStore):
     left = 0
     after = False
 
-    def put(self, name: str, source: Path) -> None:
+    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
         self._end(before=True)
-        super().put(name, source)
+        super().put(name, source, contested=contested)
         self._end(before=False)
 
     def remove(self, name: str) -> None:
