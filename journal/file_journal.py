@@ -18,7 +18,7 @@ from journal.file_segments import FileSegment, FolderView
 from journal.journal import RecordBatch
 from journal.journal_directory import WriterLock, check_same_namespace, journal_faults, remove_files
 from journal.recovery import recover_in_progress
-from journal.segment_copies import SegmentCopies, chain_listed, count_transactions
+from journal.segment_copies import SegmentCopies, chain_listed
 from journal.segment_file import list_segments
 from journal.segment_stream import SegmentStream
 from journal.segment_writer import JournalLifecycle, StoreWriter
@@ -112,9 +112,6 @@ class FileJournal:
         """
         with journal_faults(self.folder, "cannot be listed"):
             return self._view.segments(in_progress=in_progress)
-
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
         with journal_faults(self.folder, "cannot be listed"):

@@ -128,13 +128,6 @@ class Journal(Protocol):
             JournalError: the segments cannot be listed.
         """
 
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        """Count the transactions from `from_txid` on.
-
-        Raises:
-            TransactionGapError: transactions are missing; the error names them.
-        """
-
     def purge(self, min_txid_to_keep: int) -> None:
         """Remove finalized segments whose transactions are all older than `min_txid_to_keep`.
 

@@ -22,7 +22,7 @@ from journal.errors import JournalError, JournalExistsError, JournalStorageError
 from journal.file_journal import FileJournal
 from journal.journal import ReadableSegment, SegmentWriter
 from journal.missing_segments import copy_missing_segments, is_near, lacks
-from journal.segment_copies import SegmentCopies, chain_listed, count_transactions, group_copies
+from journal.segment_copies import SegmentCopies, chain_listed, group_copies
 from journal.segment_writer import JournalLifecycle
 from journal.set_members import JournalMember, MemberState, MemberStates, SetWriter, bounded, segments_of
 
@@ -164,9 +164,6 @@ class JournalSet:
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
         """Return segments with the copies of all members; the open segment ends at its last durable transaction."""
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
-
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def finalized(self, from_txid: int) -> list[SegmentCopies]:
         """Return finalized segments that end at `from_txid` or later, in order; there may be gaps between them.

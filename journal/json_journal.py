@@ -20,7 +20,7 @@ from journal.json_folder import JsonFolder, JsonManifest
 from journal.json_reading import JsonSegment, read_records
 from journal.json_segments import FileRun, JsonFile, group_files
 from journal.operation import EditOp
-from journal.segment_copies import SegmentCopies, chain_listed, count_transactions
+from journal.segment_copies import SegmentCopies, chain_listed
 from journal.segment_writer import JournalLifecycle, StoreWriter
 
 
@@ -106,9 +106,6 @@ class JsonJournal:
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
         return chain_listed(lambda: self._listed(in_progress=in_progress), from_txid)
-
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def _listed(self, *, in_progress: bool) -> list[JsonSegment]:
         with journal_faults(self.folder, "cannot be listed"):

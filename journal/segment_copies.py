@@ -106,11 +106,6 @@ def chain_listed(listed: Callable[[], Iterable[ReadableSegment]], from_txid: int
         return chain_segments(listed(), from_txid)
 
 
-def count_transactions(chain: Sequence[ReadableSegment], from_txid: int) -> int:
-    """Count the transactions of `chain`, a result of `chain_segments`, from `from_txid` on."""
-    return chain[-1].last - from_txid + 1 if chain else 0
-
-
 def read_log(chain: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditOp]:
     """Yield the operations of `chain`, a result of `Journal.segments`, in one sequence from `from_txid` on.
 

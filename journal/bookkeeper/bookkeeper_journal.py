@@ -39,7 +39,7 @@ from journal.bookkeeper.writer_znodes import CurrentInprogress, MaxTxid, not_for
 from journal.errors import JournalError, JournalExistsError, JournalStorageError, SegmentError
 from journal.journal import RecordBatch
 from journal.journal_directory import check_same_namespace
-from journal.segment_copies import SegmentCopies, chain_listed, count_transactions
+from journal.segment_copies import SegmentCopies, chain_listed
 from journal.segment_writer import JournalLifecycle, StoreWriter
 
 _LOG = logging.getLogger(__name__)
@@ -153,9 +153,6 @@ class BookKeeperJournal:
         if self._expected is not None:
             self._check_namespace(self._expected)
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
-
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
         """Purge like `Journal.purge`: the oldest segment first, and each name before its ledger."""

@@ -15,7 +15,6 @@ from journal.quorum.http_source import SegmentSource
 from journal.quorum.reader import QuorumReader
 from journal.quorum.settings import QuorumSettings
 from journal.quorum.writer import QuorumWriter, WriterSegment
-from journal.segment_copies import count_transactions
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,9 +94,6 @@ class QuorumJournal:
             level, "the nodes' caches cannot serve txid %d and later, so segments are streamed: %s", from_txid, fault
         )
         self._cached = False
-
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return count_transactions(self._reader.streams(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
         """Purge like `Journal.purge`, only for the writer; raises QuorumError if a majority fails, and logs other

@@ -15,6 +15,7 @@ from journal.segment_file import list_segments, read_ops
 from journal_node.server import JournalNodeServer
 from tests.faults.child import Outcome
 from tests.faults.scene import Scene, guarded
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO as JOURNAL_INFO
 from tests.journal.wal_support import LAYOUT, read_all
 from tests.journal_node.journal_node_servers import Place, config_of, properties
@@ -27,7 +28,7 @@ def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> No
     with ExitStack() as stack:
         stack.callback(journals.close)
         journals.recover(JOURNAL_INFO)
-        log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1)
+        log = EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1)
         stack.callback(log.close)
         for number in range(6):
             txid = log.write(DeleteOp(path=f"/{label}/{number}", timestamp=number))

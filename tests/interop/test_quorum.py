@@ -22,6 +22,7 @@ from tests.interop.cluster import JournalNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import wait_until
 from tests.interop.journal_trio import JournalTrio
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
 from tests.journal.quorum_processes import SETTINGS
@@ -104,7 +105,7 @@ def test_a_quorum_is_formatted_written_rolled_read_and_purged(trio: JournalTrio,
     assert ranges(other) == [(1, 5), (6, 46)]
     assert ranges(other, in_progress=True) == [(1, 5), (6, 46), (47, 50)]
     assert read_all(other.segments(1, in_progress=True)) == expected
-    assert (other.count(3), other.count(3, in_progress=True)) == (44, 48)
+    assert (count_of(other, 3), count_of(other, 3, in_progress=True)) == (44, 48)
     journal.purge(10)
     settled(trio, journal, [(6, 46)])
     with pytest.raises(TransactionGapError):
@@ -190,7 +191,7 @@ def test_in_progress_tailing_falls_back_to_streams_without_node_caches(
     assert read_all(found) == expected
     # one call for the caches of our nodes, one stream per segment from Hadoop's
     assert len(found) in (1, 2)
-    assert tailing.count(1, in_progress=True) == 9
+    assert count_of(tailing, 1, in_progress=True) == 9
 
 
 @pytest.mark.deep

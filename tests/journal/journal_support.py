@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from journal import attribute_kinds, compound_kinds, kinds, ops, record_kinds
 from journal.binary_codec import encode_op
+from journal.journal import Journal
 from journal.operation import EditOp
 from journal.segment_format import encode_header
 
@@ -47,6 +48,12 @@ def numbered(operations: list[EditOp], first: int) -> list[EditOp]:
     for txid, op in enumerate(operations, first):
         op.txid = txid
     return operations
+
+
+def count_of(journal: Journal, from_txid: int, *, in_progress: bool = False) -> int:
+    """Return the number of transactions from `from_txid` on that a reader of `journal` finds."""
+    found = journal.segments(from_txid, in_progress=in_progress)
+    return found[-1].last - from_txid + 1 if found else 0
 
 
 def signed(bits: int) -> st.SearchStrategy[int]:

@@ -14,6 +14,7 @@ from hashlib import sha1
 from journal.journal import Journal, SegmentWriter
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.quorum.settings import QuorumSettings
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, start_op
 
@@ -29,7 +30,7 @@ def write_to(journal: Journal, value: int, tell: Callable[[str], object]) -> Non
     """Recover, continue after the existing transactions, and roll at intervals."""
     rng = random.Random(value)
     journal.recover(NAMESPACE)
-    txid = journal.count(1) + 1
+    txid = count_of(journal, 1) + 1
     tell(f"recovered {txid - 1}\n")
 
     def append(segment: SegmentWriter, first: int, records: list[bytes]) -> int:

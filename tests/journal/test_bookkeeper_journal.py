@@ -32,6 +32,7 @@ from journal.ops import EndLogSegmentOp
 from tests.depth import deep
 from tests.journal.bookkeeper_cluster import PATH, PATIENT, Cluster, KilledError
 from tests.journal.contract_support import batch, beginning, extents, whole, write_segments
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 IMPATIENT = LedgerLimits(add=0.5)
@@ -80,10 +81,10 @@ def test_reader_gets_segments_starting_at_a_txid(cluster: Cluster, journal: Book
         assert extents(each, 1) == [(1, 3, False), (4, 6, False)]
         assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, newest, True)]
         assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
-        assert (each.count(1), each.count(5), each.count(99)) == (6, 2, 0)
+        assert (count_of(each, 1), count_of(each, 5), count_of(each, 99)) == (6, 2, 0)
         assert list(each.segments(7)) == []
     log.close()
-    assert journal.count(1) == 10 - 1
+    assert count_of(journal, 1) == 10 - 1
 
 
 def test_reader_follows_one_batch_behind_without_fencing_the_writer(
@@ -114,7 +115,7 @@ def test_gap_is_reported_and_purge_removes_older_segments(cluster: Cluster, jour
     writer = journal.start_segment(10, LAYOUT)
     writer.append(beginning(10, 11))
     cluster.znodes.delete(f"{PATH}/ledgers/edits_{4:018d}_{6:018d}")
-    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
+    for call in (lambda: journal.segments(2), lambda: count_of(journal, 1)):
         with pytest.raises(TransactionGapError, match="txids 4 to 6 are missing"):
             call()
     journal.purge(9)
@@ -143,7 +144,7 @@ def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeper
         writer.append(dataclasses.replace(batch(37, [huge]), records=_inflated(bytes(record))))
     assert caught.value.txid == 37
     journal.recover(INFO)
-    assert journal.count(1) == 36
+    assert count_of(journal, 1) == 36
 
 
 def _inflated(record: bytes) -> bytes:
@@ -317,7 +318,7 @@ def test_too_few_bookies_are_reported(tmp_path: Path) -> None:
             journal.start_segment(1, LAYOUT)
         small = cluster.journal(dataclasses.replace(PATIENT, ensemble_size=2, write_quorum=2))
         write_segments(small, (1, 3))
-        assert small.count(1) == 3
+        assert count_of(small, 1) == 3
 
 
 # ---- znodes as NameNodes have them -------------------------------------------------------------------------

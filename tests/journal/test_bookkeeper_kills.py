@@ -32,6 +32,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.ports import free_port
 from tests.depth import SEED, scaled
 from tests.failover.cutting_proxy import end_session
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
 from tests.journal.quorum_writer import write_to
@@ -255,7 +256,7 @@ def test_expired_session_is_replaced_during_a_segment(zookeeper: ZooKeeperServer
     assert znodes._client.client_id != before
     second = journal.start_segment(11, LAYOUT)
     second.append(batch_of(11, [start_op(11)]))
-    assert journal.count(1, in_progress=True) == 11
+    assert count_of(journal, 1, in_progress=True) == 11
     journal.close()
 
 
@@ -289,7 +290,7 @@ def test_bookie_frozen_for_10_seconds_without_a_spare(
             writer.append(batch_of(txid, [end_op(txid)]))
             writer.finalize(txid)
             txid += 1
-        assert journal.count(1) == txid - 1
+        assert count_of(journal, 1) == txid - 1
         assert len(list(read_all(journal.segments(1)))) == txid - 1
     finally:
         journal.close()
@@ -306,7 +307,7 @@ def test_takeover_fences_the_old_writer(zookeeper: ZooKeeperServer, bookies: lis
     other.recover(NAMESPACE)
     with pytest.raises(LedgerFencedError):
         writer.append(batch_of(3, [mark(3, 1)]))
-    assert other.count(1) == 2
+    assert count_of(other, 1) == 2
     journal.close()
     other.close()
 
@@ -319,7 +320,7 @@ def test_znodes_are_accessible_only_to_the_acl_user(zookeeper: ZooKeeperServer, 
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch_of(1, [start_op(1), end_op(2)]))
     writer.finalize(2)
-    assert journal.count(1) == 2
+    assert count_of(journal, 1) == 2
     stranger = opened(uri)
     with pytest.raises(MetadataStoreError, match="refuses this to us") as caught:
         stranger.segments(1)

@@ -26,6 +26,7 @@ from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.open_journal import open_journal
 from journal.segment_format import encode_header
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ def test_a_formatted_journal_has_version_and_no_transactions(tmp_path: Path) -> 
     folder = tmp_path / "new" / "current"
     assert parse_version((folder / "VERSION").read_bytes(), "") == INFO
     assert (folder / "seen_txid").read_text() == "0\n"
-    assert (journal.segments(1), journal.count(1)) == ([], 0)
+    assert (journal.segments(1), count_of(journal, 1)) == ([], 0)
     assert not (tmp_path / "new" / "in_use.lock").exists()
 
 
@@ -172,10 +173,10 @@ def test_reader_continues_in_a_growing_open_segment(journal: FileJournal, folder
     path = folder / inprogress_name(1)
     with path.open("ab") as out:
         out.write(bytes(batch(10, 10).records)[:20])  # the writer has appended only a part of an operation
-    assert reader.count(1, in_progress=True) == 9
+    assert count_of(reader, 1, in_progress=True) == 9
     with path.open("ab") as out:
         out.write(bytes(batch(10, 10).records)[20:] + b"\xff" * 100)
-    assert reader.count(1, in_progress=True) == 10
+    assert count_of(reader, 1, in_progress=True) == 10
 
 
 def test_reader_of_a_segment_that_is_finalized_and_then_purged(journal: FileJournal, folder: Path) -> None:
@@ -248,7 +249,7 @@ def test_kill_during_a_purge_leaves_no_gap(
     monkeypatch.setattr(Path, "unlink", unlink)
     with pytest.raises(KeyboardInterrupt):
         journal.purge(7)
-    assert journal.count(1 + 2 * survived) == 8 - 2 * survived
+    assert count_of(journal, 1 + 2 * survived) == 8 - 2 * survived
 
 
 def test_purge_continues_after_a_failed_deletion(journal: FileJournal, folder: Path) -> None:

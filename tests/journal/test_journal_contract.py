@@ -31,7 +31,7 @@ from journal.ops import EndLogSegmentOp
 from tests.depth import examples
 from tests.journal.bookkeeper_cluster import Cluster
 from tests.journal.contract_support import batch, beginning, extents, whole, write_segments
-from tests.journal.journal_support import operations
+from tests.journal.journal_support import count_of, operations
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
 _TXIDS = re.compile(r"edits_([0-9]+)-([0-9]+)(\.json)?")
@@ -95,7 +95,7 @@ def test_a_journal_is_formatted_once_unless_forced(opened: Open, tmp_path: Path)
     assert not journal.is_formatted()
     journal.format(INFO)
     assert journal.is_formatted()
-    assert (list(journal.segments(1)), journal.count(1)) == ([], 0)
+    assert (list(journal.segments(1)), count_of(journal, 1)) == ([], 0)
     write_segments(journal, (1, 4))
     before = read_all(journal)
     other = dataclasses.replace(INFO, cluster_id="CID-other")
@@ -121,7 +121,7 @@ def test_segments_without_a_description_file_count_as_a_journal(journal: Journal
     with pytest.raises(JournalExistsError):
         journal.format(INFO)
     journal.format(INFO, force=True)
-    assert journal.count(1) == 0
+    assert count_of(journal, 1) == 0
 
 
 def test_start_requires_recovery_and_a_known_layout(journal: Journal) -> None:
@@ -215,7 +215,7 @@ def test_a_second_writer_is_refused(opened: Open, journal: Journal, tmp_path: Pa
     for call in (lambda: second.recover(INFO), lambda: second.format(INFO, force=True)):
         with pytest.raises(JournalInUseError, match="held by this process"):
             call()
-    assert second.count(1) == 0  # readers need no lock
+    assert count_of(second, 1) == 0  # readers need no lock
     assert list(tmp_path.rglob("in_use.lock")) != []
     journal.close()
     assert list(tmp_path.rglob("in_use.lock")) == []
@@ -239,10 +239,15 @@ def test_reader_gets_segments_starting_at_a_txid(opened: Open, journal: Journal,
         assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, 8, True)]
         assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
         assert read_all(each, 1, in_progress=True) == {2: "/000002", 5: "/000005", 8: "/000008"}
-        assert (each.count(1), each.count(5), each.count(5, in_progress=True), each.count(99)) == (6, 2, 4, 0)
+        assert (count_of(each, 1), count_of(each, 5), count_of(each, 5, in_progress=True), count_of(each, 99)) == (
+            6,
+            2,
+            4,
+            0,
+        )
         assert list(each.segments(7)) == []
     log.close()
-    assert journal.count(1) == 10
+    assert count_of(journal, 1) == 10
 
 
 @on_local_disks
@@ -270,7 +275,7 @@ def test_gap_is_reported(journal: Journal, tmp_path: Path) -> None:
         assert name is not None
         if int(name[1]) == 4:
             path.unlink()
-    for call in (lambda: journal.segments(2), lambda: journal.count(1)):
+    for call in (lambda: journal.segments(2), lambda: count_of(journal, 1)):
         with pytest.raises(TransactionGapError, match="txids 4 to 6 are missing") as caught:
             call()
         assert (caught.value.expected, caught.value.found) == (4, 7)

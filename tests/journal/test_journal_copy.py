@@ -29,7 +29,7 @@ from journal.journal_copy import CopyRange, copy_journal, select_range
 from journal.json_journal import JsonJournal
 from journal.operation import EditOp
 from journal.ops import CreateSnapshotOp, EndLogSegmentOp, StartLogSegmentOp
-from tests.journal.journal_support import case_id, numbered, recorded_segments
+from tests.journal.journal_support import case_id, count_of, numbered, recorded_segments
 from tests.journal.wal_support import INFO, LAYOUT, contents, delete, read_all
 
 
@@ -81,7 +81,7 @@ def test_recorded_edits_round_trip_through_json_byte_for_byte(tmp_path: Path, ca
     journals.append(FileJournal(tmp_path / "c" / "current"))
     for source, target in pairwise(journals):
         parts = select_range(source, CopyRange(), layout_version=None, default_layout=namespace.layout_version)
-        assert copy_journal(parts, target, namespace)[1] == target.count(parts[0].first) > 0
+        assert copy_journal(parts, target, namespace)[1] == count_of(target, parts[0].first) > 0
         target.close()
     before, after = contents(tmp_path / "a"), contents(tmp_path / "c")
     assert before.keys() == after.keys()
@@ -196,10 +196,10 @@ def test_existing_target_is_refused_unless_forced(source: FileJournal, target: J
     with pytest.raises(JournalExistsError) as caught:
         copy(source, target)
     assert "--force" in caught.value.hint
-    assert target.count(11) == 3
+    assert count_of(target, 11) == 3
     target.close()
     copy(source, target, force=True)
-    assert target.count(11) == 6
+    assert count_of(target, 11) == 6
 
 
 def test_damaged_source_does_not_change_the_target(source: FileJournal, target: JsonJournal) -> None:
@@ -211,7 +211,7 @@ def test_damaged_source_does_not_change_the_target(source: FileJournal, target: 
     path.write_bytes(content)
     with pytest.raises(CorruptOpError):
         copy(source, target, force=True)
-    assert target.count(11) == 3
+    assert count_of(target, 11) == 3
 
 
 def test_failed_copy_can_be_repeated_with_force(
@@ -229,7 +229,7 @@ def test_failed_copy_can_be_repeated_with_force(
     monkeypatch.setattr(json_folder.JsonFolder, "write_ops", failing)
     with pytest.raises(JournalStorageError, match="No space"):
         copy(source, target)
-    assert target.count(11) == 3
+    assert count_of(target, 11) == 3
     with pytest.raises(JournalExistsError):
         copy(source, target)
     assert copy(source, target, force=True) == 6

@@ -18,6 +18,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.journal_set import JournalMember, JournalSet
 from journal.ops import DeleteOp
 from tests.depth import SEED, scaled
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
 ROUNDS = scaled(200, quick=6)
@@ -33,7 +34,7 @@ def write_until_killed(folder: Path, acknowledgements: int, label: str) -> None:
     """Recover, write from several threads, roll, and report durable transactions."""
     journals = journals_in(folder)
     journals.recover(INFO)
-    log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1, capacity=400)
+    log = EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1, capacity=400)
 
     def acknowledge(txid: int, op: DeleteOp) -> None:
         os.write(acknowledgements, f"{txid} {op.path}\n".encode())
@@ -103,7 +104,7 @@ def checked(
     """Recover, and compare with the acknowledged transactions; returns the segments afterwards."""
     journals = journals_in(folder)
     journals.recover(INFO)
-    count = journals.count(1)
+    count = count_of(journals, 1)
     journals.close()
     kept, other = (records(folder / name) for name in MEMBERS)
     assert kept == other, label

@@ -13,6 +13,7 @@ from journal.errors import CorruptOpError, JournalError, JournalExistsError, Jou
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
 from journal.recovery import recover_in_progress
+from tests.journal.journal_support import count_of
 from tests.journal.set_support import OpenSet, active, damage, disks, open_set, reported, reports, roots, write
 from tests.journal.wal_support import INFO, LAYOUT, Disks, Reports, contents, delete, file_journal, names, read_all
 
@@ -28,7 +29,7 @@ def test_all_members_receive_the_same_bytes(roots: list[Path], open_set: OpenSet
         assert read_all(journals, in_progress=True) == reported([2, 3, 4, 7, 8])
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
     assert names(roots[0]) == [segment_name(1, 5), segment_name(6, 9)]
-    assert (journals.count(1), journals.count(4), journals.count(10)) == (9, 6, 0)
+    assert (count_of(journals, 1), count_of(journals, 4), count_of(journals, 10)) == (9, 6, 0)
 
 
 @pytest.mark.parametrize("step", ["write", "sync"])
@@ -196,7 +197,7 @@ def test_log_fails_when_all_members_fail(roots: list[Path], open_set: OpenSet, d
     disks.repair()
     journals.recover(INFO)
     assert read_all(journals)[2] == "/000002"
-    with EditLogWriter(journals, LAYOUT, journals.count(1) + 1) as log:
+    with EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1) as log:
         write(log)
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
 
@@ -234,7 +235,7 @@ def test_fewer_working_members_than_the_minimum_fail_the_set(
 def test_minimum_redundant_members_besides_required_ones(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
     for minimum, works in ((1, False), (0, True)):
         journals = open_set(roots[:2], required=1, minimum=minimum)
-        log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1)
+        log = EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1)
         disks.fail(roots[1], "write")
         if works:
             write(log)
@@ -243,7 +244,7 @@ def test_minimum_redundant_members_besides_required_ones(roots: list[Path], open
             with pytest.raises(JournalStorageError, match="0 of 1 redundant"):
                 write(log)
         disks.repair()
-    with EditLogWriter(open_set(roots[:1], required=1), LAYOUT, journals.count(1) + 1) as log:
+    with EditLogWriter(open_set(roots[:1], required=1), LAYOUT, count_of(journals, 1) + 1) as log:
         write(log)
 
 
@@ -306,7 +307,7 @@ def test_segments_missing_from_one_member_are_read_from_another(
     with pytest.raises(TransactionGapError, match="txids 4 to 6"):
         reader.segments(1)
     with pytest.raises(TransactionGapError, match="txids 4 to 6"):
-        reader.count(2)
+        count_of(reader, 2)
 
 
 def test_set_requires_a_member() -> None:

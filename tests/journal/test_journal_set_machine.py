@@ -15,6 +15,7 @@ from journal.errors import JournalError
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
 from tests.depth import examples
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO, LAYOUT, Disks, delete, file_journal, read_all, records
 
 NAMES = ("a", "b", "c")
@@ -61,7 +62,7 @@ class SetMachine(RuleBasedStateMachine):
         self.journals.recover(INFO)
         found = read_all(self.journals, self.purged_to)
         assert {txid: found.get(txid) for txid in self.kept()} == self.kept()
-        first = self.journals.count(self.purged_to) + self.purged_to
+        first = count_of(self.journals, self.purged_to) + self.purged_to
         self.log = EditLogWriter(self.journals, LAYOUT, first)
         # Transactions that were written but not acknowledged may also remain.
         self.acknowledged = found

@@ -18,6 +18,7 @@ from journal.journal import Journal, SegmentWriter
 from journal.journal_set import JournalMember, JournalSet
 from journal.recovery import recover_in_progress
 from journal.segment_copies import SegmentCopies
+from tests.journal.journal_support import count_of
 from tests.journal.set_support import OpenSet, active, crashed, damage, disks, open_set, reported, reports, roots, write
 from tests.journal.wal_support import INFO, LAYOUT, Disks, Reports, contents, file_journal, names, read_all
 
@@ -232,7 +233,7 @@ def test_unlistable_required_member_is_an_error(roots: list[Path], open_set: Ope
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)
     shutil.rmtree(roots[1] / "current")
-    assert journals.count(1) == 3
+    assert count_of(journals, 1) == 3
     shutil.rmtree(roots[0] / "current")
     with pytest.raises(JournalError, match="cannot be listed"):
-        journals.count(1)
+        count_of(journals, 1)

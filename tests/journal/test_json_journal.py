@@ -29,6 +29,7 @@ from journal.json_journal import JsonJournal
 from journal.json_segments import JsonFile, group_files, json_file_name
 from journal.open_journal import open_journal
 from journal.ops import EndLogSegmentOp, MkdirOp, StartLogSegmentOp
+from tests.journal.journal_support import count_of
 from tests.journal.json_support import Steps, batch, deletes, edits, ends, folder, journal, rm, write_lines
 from tests.journal.wal_support import INFO, LAYOUT, delete, read_all
 
@@ -150,7 +151,7 @@ def test_handwritten_journal_is_read(folder: Path) -> None:
     write_lines(folder, 3, 3, rm(3)).write_text("\n\n" + rm(3))
     journal = open_journal(f"json:{folder}")
     assert journal.is_formatted()
-    assert journal.count(1) == journal.count(1, in_progress=True) == 3
+    assert count_of(journal, 1) == count_of(journal, 1, in_progress=True) == 3
     assert read_all(journal) == {1: "/000001", 3: "/000003"}
     (first,) = (op for op in journal.segments(1)[0].read(2) if isinstance(op, MkdirOp))
     assert (first.path, first.inode_id) == ("/d", 16387)
@@ -257,7 +258,7 @@ def test_segment_without_its_beginning_is_not_recovered(journal: JsonJournal, fo
     journal.close()
     journal = JsonJournal(folder)
     journal.recover(INFO)
-    assert journal.count(3) == 1
+    assert count_of(journal, 3) == 1
     journal.close()
 
 
@@ -349,5 +350,5 @@ def test_failed_json_member_of_a_set_is_dropped(tmp_path: Path, monkeypatch: pyt
     writer.finalize(4)
     assert list(journals.faults) == [f"json://{tmp_path}/b"]
     assert read_all(journals) == {txid: f"/{txid:06d}" for txid in range(1, 5)}
-    assert JsonJournal(tmp_path / "b").count(1, in_progress=True) == 2
+    assert count_of(JsonJournal(tmp_path / "b"), 1, in_progress=True) == 2
     journals.close()

@@ -13,6 +13,7 @@ import pytest
 from journal.errors import JournalError
 from journal.quorum.errors import JournalClosedError, QuorumError
 from journal.quorum.quorum_journal import QuorumJournal
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark, read_all, write_segment
 from tests.journal.quorum_simulation import SETTINGS, Simulation
@@ -63,7 +64,7 @@ def test_readers_do_not_wait_for_the_writer(opened: tuple[QuorumJournal, list[He
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(journal.start_segment, 4, LAYOUT)
         wait_for(lambda: all(way.waiting for way in ways))
-        assert journal.count(1) == 3
+        assert count_of(journal, 1) == 3
         for way in ways:
             way.hold()
         starting.result()
@@ -147,7 +148,7 @@ def test_temporary_lack_of_threads_loses_no_node(simulation: Simulation, monkeyp
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)
         write_segment(journal, 1, 3)
-        assert journal.count(1) == 3
+        assert count_of(journal, 1) == 3
 
 
 def test_concurrent_writers_keep_every_acknowledged_batch(simulation: Simulation) -> None:
@@ -159,7 +160,7 @@ def test_concurrent_writers_keep_every_acknowledged_batch(simulation: Simulation
         with threaded(simulation, drain=0.0) as (journal, _):
             try:
                 journal.recover(NAMESPACE)
-                first = journal.count(1) + 1
+                first = count_of(journal, 1) + 1
                 segment = journal.start_segment(first, LAYOUT)
                 for txid in range(first, first + 20):
                     segment.append(batch(txid, txid, value))

@@ -14,6 +14,7 @@ import pytest
 from journal.errors import JournalError
 from journal.quorum.quorum_journal import QuorumJournal
 from tests.depth import sample
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import JOURNAL, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, read_all, write_segment
 from tests.journal.quorum_real_node import RealNode
@@ -79,7 +80,7 @@ def check_next_writer(simulation: Simulation, acked: int, before: QuorumJournal)
     simulation.on_send = lambda message: None
     journal = simulated_journal(simulation)
     journal.recover(NAMESPACE)
-    last = journal.count(1)
+    last = count_of(journal, 1)
     assert last >= acked
     with pytest.raises(JournalError):
         write_segment(before, last + 1, last + 1, value=2)

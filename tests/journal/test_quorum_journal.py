@@ -12,6 +12,7 @@ from journal.errors import JournalError, JournalExistsError, JournalInUseError, 
 from journal.journal import Journal
 from journal.quorum.errors import JournalClosedError, QuorumError, WriterStateError
 from journal.quorum.quorum_journal import QuorumJournal
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_journal_support import A, B, C, failing, finalized, journal, lose_majority, ranges, simulation
 from tests.journal.quorum_model import JOURNAL, LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch, batch_of, end_op, mark, read_all, start_op, write_segment
@@ -92,7 +93,7 @@ def test_segments_are_written_and_read(journal: QuorumJournal) -> None:
     assert ranges(journal, 4) == [(4, 4)]
     assert ranges(journal, 5) == []
     assert read_all(journal.segments(2), 2) == {txid: mark(txid, 0) for txid in (2, 3, 4)}
-    assert [journal.count(txid) for txid in (1, 2, 4, 5)] == [4, 3, 1, 0]
+    assert [count_of(journal, txid) for txid in (1, 2, 4, 5)] == [4, 3, 1, 0]
 
 
 def test_only_one_segment_can_be_open(journal: QuorumJournal) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from journal.quorum.errors import NodeLeftOutError, QuorumError, WriterFencedError
 from journal.quorum.quorum_journal import QuorumJournal
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_journal_support import (
     GOOD,
     A,
@@ -58,7 +59,7 @@ def test_writer_that_lost_its_majority_does_not_take_over_again(simulation: Simu
     other = taken_over(simulation)
     with pytest.raises(WriterFencedError, match="epoch 1 has been superseded"):
         journal.recover(NAMESPACE)
-    write_segment(other, other.count(1) + 1, 9)
+    write_segment(other, count_of(other, 1) + 1, 9)
 
 
 def test_epochs_are_unique(simulation: Simulation) -> None:

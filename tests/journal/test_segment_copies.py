@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.operation import EditOp
-from journal.segment_copies import SegmentCopies, chain_segments, count_transactions, group_copies
+from journal.segment_copies import SegmentCopies, chain_segments, group_copies
 from tests.journal.wal_support import delete
 
 
@@ -107,7 +107,6 @@ def test_gap_error_starts_at_the_requested_txid() -> None:
         assert (caught.value.expected, caught.value.found) == (missing, 7)
     assert spans(chain_segments(copies, 8)) == [(7, 9)]
     assert chain_segments(copies, 10) == []
-    assert count_transactions([], 10) == 0
     assert spans(group_copies(copies)) == [(1, 3), (7, 9)]
 
 
@@ -133,4 +132,3 @@ def test_every_transaction_is_read_once_and_in_order(log: tuple[int, list[Copy]]
     last, copies = log
     chain = chain_segments(copies, from_txid)
     assert [txid for segment in chain for txid in txids(segment, from_txid)] == list(range(from_txid, last + 1))
-    assert count_transactions(chain, from_txid) == max(0, last - from_txid + 1)

@@ -29,6 +29,7 @@ from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
 from journal.segment_file import list_segments, read_ops
 from tests.depth import SEED, scaled
+from tests.journal.journal_support import count_of
 from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect, nodes
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
@@ -60,7 +61,7 @@ def write(side: Path, uri: str, label: str, tell: Callable[[str], object]) -> No
     """Recover, write from several threads, roll, and report durable transactions, until the quorum is lost."""
     journals = journals_of(side, uri)
     recover(journals)
-    log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1, capacity=400)
+    log = EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1, capacity=400)
     tell(BEGUN)
     telling = threading.Lock()
 

@@ -53,9 +53,6 @@ class Elsewhere:
         self.listed = from_txid
         return self._behind.segments(from_txid, in_progress=in_progress)
 
-    def count(self, from_txid: int, *, in_progress: bool = False) -> int:
-        return self._behind.count(from_txid, in_progress=in_progress)
-
     def purge(self, min_txid_to_keep: int) -> None:
         self.asked.append(min_txid_to_keep)
         if not self.works:
