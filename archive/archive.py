@@ -95,16 +95,29 @@ class Archive:
     def adopt(self, info: StorageInfo) -> None:
         """Create the archive for a namespace, or check that it belongs to this namespace."""
         found = self.identity()
+        created = found is None
         if found is None:
-            self._refuse_other_images(info)
+            self._refuse(self._other_owner(info), info)
             self.write_identity(info)
             found = self.require()
-            # our identity may have replaced that of a writer that has published an image since
-            self._refuse_other_images(info)
         self._check_key(found)
-        if (found.namespace_id, found.cluster_id) != (info.namespace_id, info.cluster_id):
+        if not _same_namespace(found, info):
+            self._refuse(found, info)
+        if created and (owner := self._other_owner(info)) is not None:
+            # our identity has replaced that of a writer that has published an image since
+            if not self.immutable:
+                self.store.remove(IDENTITY)
+            self._refuse(owner, info)
+
+    def _other_owner(self, info: StorageInfo) -> StorageInfo | None:
+        """Return the VERSION of an archived image of another namespace; None if there is no such image."""
+        versions = (parse_version(each.version.encode(), each.name) for each in self.catalogue().images)
+        return next((each for each in versions if not _same_namespace(each, info)), None)
+
+    def _refuse(self, owner: StorageInfo | ArchiveIdentity | None, info: StorageInfo) -> None:
+        if owner is not None:
             raise ArchiveError(
-                f"{self.store.location} is the archive of cluster {found.cluster_id}, namespace {found.namespace_id}, "
+                f"{self.store.location} is the archive of cluster {owner.cluster_id}, namespace {owner.namespace_id}, "
                 f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
                 hint="Specify the archive of this cluster, or a new archive.",
             )
@@ -114,18 +127,6 @@ class Archive:
         key_check = "" if self._key is None else self._key.check()
         content = _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check))
         self._put(IDENTITY, content, contested=True)
-
-    def _refuse_other_images(self, info: StorageInfo) -> None:
-        for image in self.catalogue().images:
-            theirs = parse_version(image.version.encode(), image.name)
-            if (theirs.namespace_id, theirs.cluster_id) != (info.namespace_id, info.cluster_id):
-                raise ArchiveError(
-                    f"{self.store.location} contains images of cluster {theirs.cluster_id}, namespace "
-                    f"{theirs.namespace_id}, and the storage directory belongs to cluster {info.cluster_id}, namespace "
-                    f"{info.namespace_id}",
-                    hint=f"Use a new archive for this cluster. If {IDENTITY} there names the wrong cluster, remove it "
-                    "and run `checkpointer archive check --repair`.",
-                )
 
     # ---- the catalogue -----------------------------------------------------------------------------------------
 
@@ -331,6 +332,10 @@ def open_archive(location: str, key_file: Path | None = None, *, immutable: bool
     key = None if key_file is None else ArchiveKey.load(key_file)
     with opened_store(location) as store:
         yield Archive(store, key, immutable=immutable)
+
+
+def _same_namespace(one: StorageInfo | ArchiveIdentity, other: StorageInfo | ArchiveIdentity) -> bool:
+    return (one.namespace_id, one.cluster_id) == (other.namespace_id, other.cluster_id)
 
 
 def _encode_identity(identity: ArchiveIdentity) -> bytes:

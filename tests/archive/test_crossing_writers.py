@@ -163,10 +163,29 @@ def test_archive_without_identity_is_not_adopted_by_another_namespace(archive: A
     segment(nn, BASE_TXID, op_of(1))
     add_directory(archive, nn)
     archive.store.remove(IDENTITY)
-    with pytest.raises(ArchiveError, match="contains images of cluster CID-1, namespace 7"):
+    with pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"):
         archive.adopt(THEIRS)
     assert archive.identity() is None
     assert check_archive(archive, repair=True).rewritten == [IDENTITY]
+    assert archive.require().cluster_id == "CID-1"
+
+
+def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    """The other writer begins and fills the archive before this one's identity arrives, which the store refuses."""
+    segment(nn, BASE_TXID, op_of(1))
+    write = Archive.write_identity
+
+    def late(self: Archive, info: StorageInfo) -> None:
+        with mock.patch.object(Archive, "write_identity", write):
+            add_directory(other, nn)
+            self.write_identity(info)
+
+    with (
+        open_archive(str(tmp_path / "archive")) as other,
+        mock.patch.object(Archive, "write_identity", late),
+        pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"),
+    ):
+        archive.adopt(THEIRS)
     assert archive.require().cluster_id == "CID-1"
 
 
@@ -185,9 +204,12 @@ def test_namespace_that_overwrites_an_identity_finds_the_other_images(
     with (
         open_archive(str(tmp_path / "archive")) as other,
         mock.patch.object(Archive, "write_identity", late),
-        pytest.raises(ArchiveError, match="contains images of cluster CID-1, namespace 7"),
+        pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"),
     ):
         archive.adopt(THEIRS)
+    assert archive.identity() is None
+    add_directory(archive, nn)
+    assert archive.require().cluster_id == "CID-1"
 
 
 class Pair:
