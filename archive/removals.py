@@ -18,6 +18,7 @@ from archive.fetching import fetch_segment
 from archive.moments import BranchView
 from archive.path_filter import may_contain
 from archive.restoring import Restored, Source, format_time, path_row, segments_up_to
+from engine.observer import Observer
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from image_format.inode_table import NO_ROW
@@ -133,6 +134,7 @@ def restore_removed(
     find: Callable[[int | None], tuple[Source, Removal]],
     build: Callable[[Source, Removal], Restored],
     settings: MergeSettings,
+    observer: Observer,
 ) -> tuple[Restored, Removal]:
     """Restore `path` as before the last operation that removed it; return this operation as well.
 
@@ -142,6 +144,7 @@ def restore_removed(
             that lead to this operation.
         build: restores a path that the given operation removed.
         settings: settings of the replay.
+        observer: observer of the search among earlier operations.
 
     Raises:
         NoSuchMomentError: the path did not exist before any of these operations; the error lists them.
@@ -159,7 +162,7 @@ def restore_removed(
             return build(source, removal), removal
         except PathMissingError:
             rejected.append(removal)
-        earlier, missing = _earlier_removals(source, path, removal.txid, settings)
+        earlier, missing = _earlier_removals(source, path, removal.txid, settings, observer)
         rejected += missing
         if earlier is not None:
             return build(source, earlier), earlier
@@ -176,7 +179,7 @@ def _never_existed(path: str, rejected: list[Removal]) -> NoSuchMomentError:
 
 
 def _earlier_removals(
-    source: Source, path: str, before: int, settings: MergeSettings
+    source: Source, path: str, before: int, settings: MergeSettings, observer: Observer
 ) -> tuple[Removal | None, list[Removal]]:
     """Replay the edits of `source` before transaction `before`.
 
@@ -193,11 +196,13 @@ def _earlier_removals(
     ]
     last, missing = None, list[Removal]()
     with WarmNamespace(settings) as namespace:
-        namespace.load(source.image)
+        namespace.load(source.image, observer)
+        observer.phase("replay", before - 1 - source.image_txid)
         for removal in removals:
             following = namespace.last_txid + 1
             near = [each for each in segments_up_to(edits, removal.txid - 1) if (each.last or 0) >= following]
             namespace.apply(read_transactions(near, following))
+            observer.advance(removal.txid - 1 - source.image_txid)
             if path_row(namespace, wanted) == NO_ROW:
                 missing.append(removal)
             else:

@@ -26,6 +26,7 @@ from archive.restoring import (
     fetch_source,
     format_time,
     restore,
+    segments_up_to,
     txid_at,
 )
 from archive.scratch import scratch_folder
@@ -99,13 +100,14 @@ def command(
     removal = None
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
         view = chosen_view(archive, branch)
-        work = _Restore(archive, view, folder, out, options, show=not as_json)
-        if before_delete is None:
-            wanted = txid if moment is None else txid_at(archive, view, parse_time(moment), folder)
-            made = work.build(work.source(view.last_txid if wanted is None else wanted), options)
-        else:
-            find, build = partial(work.find, before_delete), partial(work.build_before, before_delete)
-            made, removal = restore_removed(before_delete, None, find, build, options.settings)
+        with ProgressObserver(show=not as_json) as observer:
+            work = _Restore(archive, view, folder, out, options, observer)
+            if before_delete is None:
+                wanted = txid if moment is None else txid_at(archive, view, parse_time(moment), folder)
+                made = work.build(work.source(view.last_txid if wanted is None else wanted), options)
+            else:
+                find, build = partial(work.find, before_delete), partial(work.build_before, before_delete)
+                made, removal = restore_removed(before_delete, None, find, build, options.settings, observer)
         # the archive may have grown during the restore
         view = chosen_view(archive, view.branch)
         loss = later_losses(archive, view, made.source.txid, made.image, folder)
@@ -126,7 +128,7 @@ class _Restore:
     folder: Path
     out: Path
     options: RestoreOptions
-    show: bool
+    observer: ProgressObserver
 
     def source(self, txid: int) -> Source:
         """Fetch the image and the edits that lead to `txid`."""
@@ -141,8 +143,7 @@ class _Restore:
         return fetch_source(self.archive, plan, fetched)
 
     def build(self, source: Source, options: RestoreOptions) -> Restored:
-        with ProgressObserver(show=self.show) as observer:
-            return restore(source, self.out, options, observer)
+        return restore(source, self.out, options, self.observer)
 
     def find(self, path: str, before: int | None) -> tuple[Source, Removal]:
         """Return the newest operation before `before` that can have removed a path, and the edits that lead to it."""
@@ -151,7 +152,8 @@ class _Restore:
 
     def build_before(self, path: str, source: Source, removal: Removal) -> Restored:
         options = replace(self.options, expected=ExpectedPath(path, removal.txid))
-        return self.build(replace(source, txid=removal.txid - 1), options)
+        segments = segments_up_to(source.segments, removal.txid - 1)
+        return self.build(replace(source, txid=removal.txid - 1, segments=tuple(segments)), options)
 
 
 def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:

@@ -49,11 +49,11 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
 
     def build(source: Source, removal: Removal) -> Restored:
         options = RestoreOptions({removal.txid}, ExpectedPath(path, removal.txid), settings=settings)
-        with ProgressObserver(show=not as_json) as observer:
-            return restore(source, out, options, observer)
+        return restore(source, out, options, observer)
 
-    find = partial(source_before_removal, directory, path)
-    made, removal = restore_removed(path, before, find, build, settings)
+    with ProgressObserver(show=not as_json) as observer:
+        find = partial(source_before_removal, directory, path)
+        made, removal = restore_removed(path, before, find, build, settings, observer)
     if as_json:
         changes = [change_content(each) for each in made.changes]
         content = {"directory": str(out), "txid": made.txid, "without": [removal.txid], "restored": made.expected}

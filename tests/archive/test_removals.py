@@ -161,6 +161,19 @@ def test_deletion_in_a_directory_that_was_swapped_later_is_found(
     assert found_removal(tmp_path, "/d/sub/f", *parts, image_after=image_after) == FOLLOWING
 
 
+def test_earlier_state_is_restored_without_a_transaction(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *swapped(), mkdir("/later", 16392))
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+    words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--without", str(FOLLOWING - 1))
+    answer = run_cli("archive", "restore", *words, "--out", tmp_path / "out", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    txid = json.loads(answer.out)["txid"]
+    image = saved(tmp_path / "out", txid)
+    assert (txid, "/d/sub/f" in image, "/e" in image, "/later" in image) == (FOLLOWING, True, False, False)
+
+
 def test_restored_path_follows_later_renames(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *swapped())
