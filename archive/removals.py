@@ -123,9 +123,14 @@ def archived_removal(archive: Archive, view: BranchView, path: str, folder: Path
     if removal.pending is not None:
         return removal.pending
     raise NoSuchRemovalError(
-        f"no archived transaction deletes {wanted}, or a directory above it",
+        f"no archived transaction deletes {wanted}, or a directory above it{up_to(before)}",
         hint="`checkpointer archive log --path PATH` lists the transactions of a path and follows renames.",
     )
+
+
+def up_to(before: int | None) -> str:
+    """Return the end of a sentence about the operations before transaction `before`; None for all operations."""
+    return "" if before is None else f", before transaction {before}"
 
 
 def restore_removed(

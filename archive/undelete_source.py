@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from archive.errors import ArchiveError, NoSuchRemovalError
-from archive.removals import LastRemoval, Removal
+from archive.removals import LastRemoval, Removal, up_to
 from archive.restoring import Source
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.file_faults import error_text, hint_for
@@ -54,7 +54,7 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     removal = next((each for each in found if each is not None), None) or search.pending
     if removal is None:
         raise NoSuchRemovalError(
-            f"no segment in {current} deletes {wanted}, or a directory above it",
+            f"no segment in {current} deletes {wanted}, or a directory above it{up_to(before)}",
             hint="Look in the other edits directories, or in an archive.",
         )
     below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < removal.txid]
