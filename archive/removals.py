@@ -8,6 +8,7 @@ the path was deleted. `LastRemoval` therefore finds the newest operation that ca
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 from journal.segment_file import read_ops, read_transactions
 
+_LOG = logging.getLogger(__name__)
 _SHOWN = 20
 
 
@@ -167,6 +169,7 @@ def restore_removed(
             return build(source, removal), removal
         except PathMissingError:
             rejected.append(removal)
+            _LOG.warning("%s did not exist before %s; earlier operations are searched", clean_path(path), removal)
         earlier, missing = _earlier_removals(source, path, removal.txid, settings, observer)
         rejected += missing
         if earlier is not None:
