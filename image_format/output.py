@@ -162,7 +162,7 @@ class DigestingFileSet:
             self._join()
         reasons = "; ".join(f"{failure.path}: {error_text(failure.error, failure.path)}" for failure in failures)
         hint = hint_for(failures[0].error, _HINT)
-        raise ImageStorageError(f"the image could not be written in any directory: {reasons}", hint=hint)
+        raise ImageStorageError(f"the file could not be written in any directory: {reasons}", hint=hint)
 
 
 class _Worker(threading.Thread):

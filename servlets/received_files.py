@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,13 @@ class ReceivedFile:
     md5: str
     size: int
     failures: tuple[str, ...]
+
+    def missing_in(self, folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+        """Yield each of `folders` that could not store the file, with the reason."""
+        holding = {path.parent for path in self.paths}
+        for folder in folders:
+            if folder not in holding:
+                yield folder, "; ".join(each for each in self.failures if each.startswith(f"{folder}/"))
 
 
 class FileReceiver(Closeable):

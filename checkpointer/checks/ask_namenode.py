@@ -42,7 +42,7 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
             unreachable = fault.message
             return Observation(error=fault.message)
         except RpcError as fault:
-            return Observation(error=fault.message)
+            return Observation(error=fault.message, hint=fault.hint)
 
     limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
     with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]

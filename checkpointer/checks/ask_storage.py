@@ -11,7 +11,7 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
-from checkpointer.storage.disk_space import unfinished_bytes
+from checkpointer.storage.disk_space import free_inodes, unfinished_bytes
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
 from checkpointer.storage.usable_images import is_damaged, unusable, with_usable_images
@@ -43,6 +43,7 @@ def _directory(root: Path) -> DirectoryFacts:
         listing=listing,
         writable=os.access(nearest, os.W_OK | os.X_OK),
         free=ask(lambda: shutil.disk_usage(nearest).free + unfinished),
+        inodes=ask(lambda: free_inodes(nearest)),
         holder=ask(lambda: storage_user(root)).value or "",
         lost_pasts=ask(lambda: folders_aside(root)).value or (),
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
@@ -64,6 +65,8 @@ def ask_image(
         return _way_out(of, unreadable_txid, limit, conf_dir)
 
     listings = [_checkpoints(each.listing.value) for each in directories if each.listing.value is not None]
+    if not listings:
+        return Observation(error="no storage directory can be read")
     usable = [with_usable_images(each) for each in listings]
     if not any(each.images for each in usable):
         return ask(lambda: _image(listings, limit, way_out, content=content, deep=deep))

@@ -38,7 +38,7 @@ def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if len(well) == total:
         return CheckVerdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
     state = State.WARNING if well else State.CRITICAL
-    hints = (node.beans.hint for node in facts.namenodes if node.last_txid.value is not None)
+    hints = (node.last_txid.hint if node.last_txid.value is None else node.beans.hint for node in facts.namenodes)
     hint = next(filter(None, hints), "")
     return CheckVerdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,), hint)
 

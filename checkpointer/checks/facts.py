@@ -63,6 +63,7 @@ class DirectoryFacts:
 
     Attributes:
         free: free space in bytes, including the space of unfinished images.
+        inodes: number of free inodes; without a value if the file system has no limit.
         holder: process that holds the directory's lock, "" if the lock is free.
         lost_pasts: folders with files of a lost past.
         not_compared: folders with files that were set aside because they could not be compared with the NameNode.
@@ -73,6 +74,7 @@ class DirectoryFacts:
     listing: Observation[StorageDirectory]
     writable: bool = True
     free: Observation[int] = Observation()
+    inodes: Observation[int | None] = Observation()
     holder: str = ""
     lost_pasts: tuple[Path, ...] = ()
     not_compared: tuple[Path, ...] = ()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
-from checkpointer.storage.disk_space import MIN_FREE_SPACE
+from checkpointer.storage.disk_space import MIN_FREE_INODES, MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
@@ -19,6 +19,8 @@ from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
 _RIGHTS_HINT = (
     "Allow the daemon's user to write to the directory and its `current`, and check that its disk is not read-only."
 )
+
+_INODES_HINT = "Move files that do not belong to the checkpointer away from that disk, or add inodes (`df -i`)."
 
 _LOST_PAST_HINT = (
     "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
@@ -193,6 +195,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that each disk has space for two images as large as the newest, plus `dfs.namenode.resource.du.reserved`.
 
     A directory that contains only edits needs only the reserved space. Command-line thresholds apply to both kinds.
+    Each disk also needs some free inodes.
     """
     size = 0 if facts.image.value is None else facts.image.value.size
     # with less free space, the daemon does not begin its first image
@@ -203,6 +206,10 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     everywhere = (*facts.directories, *facts.edits_directories)
     errors = tuple(f"{each.root}: {each.free.error}" for each in everywhere if each.free.error)
     details = (*(each.line for each in known), *errors)
+    full = [each for each in everywhere if each.inodes.value is not None and each.inodes.value < MIN_FREE_INODES]
+    if full:
+        summary = f"{counted(full[0].inodes.value or 0, 'inode')} free on {full[0].root}, {MIN_FREE_INODES} needed"
+        return CheckVerdict(State.CRITICAL, summary, details, tuple(each.metric for each in known[:1]), _INODES_HINT)
     if not known:
         return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
     # the summary describes the directory that is nearest to its limits

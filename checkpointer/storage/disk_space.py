@@ -11,9 +11,12 @@ from pathlib import Path
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_checkpoint
+from hadoop_common.quantities import counted
 
 # for VERSION and digest files, and for a first image of unknown size
 MIN_FREE_SPACE = 1 << 20
+MIN_FREE_INODES = 16
+"""For the files of a checkpoint and their temporary names."""
 _BLOCK = 512  # unit of st_blocks in bytes
 FREE_SPACE_HINT = "Free space on that disk, or correct the permissions."
 SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."
@@ -43,11 +46,24 @@ def space_fault(root: Path, image: Path | None) -> str:
         needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
         # unfinished images already occupy a part of the needed space
         free = shutil.disk_usage(root).free + unfinished_bytes(root / "current")
+        inodes = free_inodes(root)
     except OSError as fault:
         return f"{root} cannot be used: {error_text(fault, root)}"
     if not os.access(root, os.W_OK | os.X_OK):
         return f"{root} cannot be written"
+    if inodes is not None and inodes < MIN_FREE_INODES:
+        return f"{root} has {counted(inodes, 'inode')} free, but {MIN_FREE_INODES} are needed"
     return "" if free >= needed else f"{root} has {free} bytes free, but {needed} are needed"
+
+
+def free_inodes(folder: Path) -> int | None:
+    """Return the number of files that this user can still create on a disk; None if the file system has no limit.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found = os.statvfs(folder)
+    return found.f_favail if found.f_files else None
 
 
 def unfinished_bytes(current: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -29,11 +29,11 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text
 from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
-from hadoop_common.names import ImageKind, image_name, parse_image, segment_name, temporary_segment_name
+from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego
-from servlets.received_files import FileReceiver, ImageReceiver
+from servlets.received_files import FileReceiver, ImageReceiver, ReceivedFile
 from servlets.transfer_requests import parse_digest
 
 NO_SUCH_IMAGE = (404, 410)
@@ -45,22 +45,10 @@ _MAX_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DownloadedImage:
-    """A downloaded image, with its path in each directory and the failures of the other directories."""
+class DownloadedImage(ReceivedFile):
+    """A downloaded image and its transaction id."""
 
     txid: int
-    paths: tuple[Path, ...]
-    md5: str
-    size: int
-    failures: tuple[str, ...]
-
-    def missing_in(self, folders: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-        """Yield each of `folders` that could not store the image, with the reason."""
-        holding = {path.parent for path in self.paths}
-        for folder in folders:
-            if folder not in holding:
-                reasons = [each for each in self.failures if each.startswith(f"{folder}/")]
-                yield folder, "; ".join(reasons) or f"{image_name(self.txid)} could not be written there"
 
 
 def download_image(
@@ -109,7 +97,7 @@ def download_image(
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
             download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
             image = receiver.commit(size=download.size, md5=digest)
-    return DownloadedImage(found, image.paths, image.md5, image.size, image.failures)
+    return DownloadedImage(image.paths, image.md5, image.size, image.failures, found)
 
 
 def download_segment(
@@ -124,8 +112,8 @@ def download_segment(
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     check: Callable[[Path], None] = lambda path: None,
-) -> tuple[Path, ...]:
-    """Fetch the finalized segment `first` .. `last` to every directory; return the paths.
+) -> ReceivedFile:
+    """Fetch the finalized segment `first` .. `last` to every directory.
 
     The segment is written to `edits_tmp_...`. The file is renamed when its length is correct, it is durable, and
     `check` has not raised an HdfsError.
@@ -145,8 +133,7 @@ def download_segment(
         _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
         download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
-        received = receiver.commit(size=download.size, md5=download.digest())
-    return received.paths
+        return receiver.commit(size=download.size, md5=download.digest())
 
 
 def image_digest(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from checkpointer.checks.ask_storage import ask_directories
+from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds
@@ -123,6 +123,14 @@ def test_space_check(free: int, state: State) -> None:
     assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
 
 
+@pytest.mark.parametrize(("inodes", "state"), [(None, State.OK), (16, State.OK), (15, State.CRITICAL)])
+def test_space_check_counts_inodes(inodes: int | None, state: State) -> None:
+    few = directory(OTHER, free=Observation(99_999), inodes=Observation(inodes))
+    found = decide("space", directories=(directory(), few))
+    assert found.state is state
+    assert (f"15 inodes free on {OTHER}" in found.summary) == (state is State.CRITICAL)
+
+
 def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next image replaces or completes it."""
     (tmp_path / "current").mkdir()
@@ -132,6 +140,11 @@ def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch
     assert written > 0
     monkeypatch.setattr("checkpointer.checks.ask_storage.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     assert ask_directories([tmp_path], 60.0)[0].free == Observation(1000 + written)
+
+
+def test_unreadable_directories_are_not_called_unformatted() -> None:
+    found = ask_image([directory(listing=DOWN), directory(OTHER, listing=DOWN)], 60.0, content=True, deep=False)
+    assert found == Observation(error="no storage directory can be read")
 
 
 def test_directory_for_edits_requires_only_the_reserve() -> None:

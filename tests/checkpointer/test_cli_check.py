@@ -30,7 +30,7 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
 from hadoop_common.storage_lock import StorageLock, storage_user
-from hadoop_rpc.errors import StandbyError
+from hadoop_rpc.errors import AccessControlError, StandbyError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
@@ -224,6 +224,13 @@ def test_failed_rpc_is_critical(site: Site) -> None:
     found = site.reported("namenode")
     assert found["state"] == "CRITICAL"
     assert "read is not supported" in found["details"][0]
+
+
+def test_hint_for_a_user_who_may_not_call_the_namenode(site: Site) -> None:
+    site.namenode.double.failure = AccessControlError("Access denied for user erin. Superuser privilege is required")
+    found = site.reported("namenode")
+    assert found["state"] == "CRITICAL"
+    assert "superuser" in found["hint"]
 
 
 def test_namenode_of_another_cluster_is_critical(site: Site) -> None:

@@ -135,6 +135,10 @@ def test_unwritable_or_full_directory_stays_dropped(
             patch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
             assert restore(storage) == []
             assert "4096 bytes free" in storage.dropped[roots[0]]
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.storage.disk_space.free_inodes", lambda _: 0)
+            assert restore(storage) == []
+            assert "0 inodes free" in storage.dropped[roots[0]]
         blocked = roots[0] / "current" / "seen_txid.tmp"
         blocked.mkdir()
         assert restore(storage) == []

@@ -147,7 +147,7 @@ def test_slow_body_causes_no_timeout(tmp_path: Path) -> None:
     for timeout in TIMEOUTS:
         # on a slow machine, a single wait may take longer than the first timeouts
         with scripted_web(slowly) as url, suppress(TransferError):
-            (path,) = download_segment(url, 1, 2, INFO, [tmp_path], timeout=timeout)
+            (path,) = download_segment(url, 1, 2, INFO, [tmp_path], timeout=timeout).paths
             found.append(path.read_bytes())
             break
     assert found == [b"x" * 12]
@@ -201,7 +201,7 @@ def test_segment_download_over_tls(certificate: Path, tmp_path: Path) -> None:
     body = bytes(range(256)) * 4096
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     with tls_server(certificate, answer, hang=False) as (url, _):
-        (path,) = download_segment(url, 1, 2, INFO, [folder], timeout=600)
+        (path,) = download_segment(url, 1, 2, INFO, [folder], timeout=600).paths
     assert path.read_bytes() == body
 
 

@@ -92,7 +92,7 @@ def test_hint_for_a_missing_login_names_the_key(directories, challenge, key):
 
 
 def test_segment_is_stored_in_every_directory(served, directories):
-    paths = download_segment(served.url, 52, 289, INFO, directories)
+    paths = download_segment(served.url, 52, 289, INFO, directories).paths
     assert paths == tuple(directory / SEGMENT.name for directory in directories)
     assert all(path.read_bytes() == SEGMENT.read_bytes() for path in paths)
     assert names(directories[0]) == [SEGMENT.name]
@@ -245,8 +245,15 @@ def test_one_unwritable_directory(served, directories, tmp_path):
     assert "missing" in image.failures[0]
 
 
+def test_directory_that_cannot_store_a_segment_is_named_with_the_reason(served, directories, tmp_path):
+    segment = download_segment(served.url, 52, 289, INFO, [tmp_path / "missing", directories[0]])
+    ((folder, reason),) = segment.missing_in([tmp_path / "missing", directories[0]])
+    assert folder == tmp_path / "missing"
+    assert "No such file or directory" in reason
+
+
 def test_download_without_a_writable_directory_is_an_error(served, tmp_path):
-    with pytest.raises(StorageError, match="could not be written in any directory"):
+    with pytest.raises(StorageError, match="the file could not be written in any directory"):
         download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
     with pytest.raises(TransferError, match="no directory"):
         download_segment(served.url, 52, 289, INFO, [])

@@ -146,7 +146,7 @@ def test_our_client_downloads_images_and_segments(
     assert newest.paths[0].read_bytes() == original.read_bytes()
     assert newest.md5 == hashlib.md5(original.read_bytes()).hexdigest()
     for first, last in shared_namenode.segments:
-        (path,) = download_segment(shared_namenode.url, first, last, info, [tmp_path])
+        (path,) = download_segment(shared_namenode.url, first, last, info, [tmp_path]).paths
         assert path.read_bytes() == (shared_namenode.current / path.name).read_bytes()
 
 

@@ -188,7 +188,7 @@ def test_images_and_segments_are_served_during_a_purge(config: StubConfig, tmp_p
         assert fetching.result() > 0
         segment = list_segments(tmp_path / "shared" / "current")[0]
         assert segment.last is not None
-        paths = download_segment(stub.server.url, segment.first, segment.last, info, [tmp_path / "target"])
+        paths = download_segment(stub.server.url, segment.first, segment.last, info, [tmp_path / "target"]).paths
         assert paths[0].read_bytes() == segment.path.read_bytes()
 
 

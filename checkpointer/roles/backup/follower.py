@@ -261,7 +261,7 @@ class BackupFollower:
         folders = self.storage.current_folders()
         for start, end in wanted:
             _LOG.info("fetching segment %d-%d", start, end)
-            download_segment(
+            segment = download_segment(
                 self.http_address,
                 start,
                 end,
@@ -272,6 +272,8 @@ class BackupFollower:
                 cancel=self._watched(observer),
                 check=partial(check_segment_file, first_txid=start, last_txid=end, name=segment_name(start, end)),
             )
+            for folder, reason in segment.missing_in(folders):
+                self.storage.drop(folder, reason)
             _remove_partial_segments(local, folders, start, end)
 
     def _wanted(self, local: list[EditLogSegment], first: int, last: int) -> list[tuple[int, int]]:

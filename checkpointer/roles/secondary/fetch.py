@@ -176,14 +176,12 @@ class Fetcher:
             cancel=cancelled,
             check=partial(_check_segment, log=log, name=name),
         )
-        paths = self.settings.retry.run(fetch, cancelled)
-        holding = {path.parent for path in paths}
-        for folder in folders:
-            if folder not in holding:
-                self._storage.drop(folder, f"{name} could not be written there")
+        segment = self.settings.retry.run(fetch, cancelled)
+        for folder, reason in segment.missing_in(folders):
+            self._storage.drop(folder, reason)
         _LOG.debug("fetched %s", name)
         self._fetched += 1
-        return paths[0]
+        return segment.paths[0]
 
 
 def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:
