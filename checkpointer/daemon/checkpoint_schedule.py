@@ -76,7 +76,8 @@ class CheckpointSchedule:
         self.config = config
         self._clock = clock
         self._wall = wall
-        self.period_from = -math.inf
+        # until the newest image is known, no checkpoint is reported as due
+        self.period_from = clock()
         self.retry_at = clock()
         # the image that began the period
         self._image_txid: int | None = None

@@ -279,6 +279,19 @@ def test_failed_job_is_reported_like_a_failed_checkpoint(
     assert caplog.messages[-1].endswith(", 3 runs")
 
 
+def test_no_checkpoint_is_due_before_the_age_of_the_image_is_known(
+    service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The daemon is started while the NameNode is down."""
+    role.read_fault = RpcConnectionError("nn1:8020: cannot connect")
+    assert service.poll().state is TriggerState.FAILED
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert service.status()["failures"] == 0
+    clock.now += PERIOD
+    assert service.poll().state is TriggerState.FAILED
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+
+
 def test_unreadable_journal_is_reported_everywhere(service: CheckpointService, role: FakeRole) -> None:
     role.read_fault = StorageError("not mounted", hint="Mount it.")
     assert service.poll().state is TriggerState.FAILED
@@ -286,7 +299,7 @@ def test_unreadable_journal_is_reported_everywhere(service: CheckpointService, r
     assert (status["error"], status["alarms"], status["ready"]) == ("not mounted", ["not mounted"], False)
     assert (status["alarmKinds"], status["nextSteps"]) == ({"not mounted": "unreadable"}, {"not mounted": "Mount it."})
     shown = list(status_lines(status | {"url": "http://here"}, START, None))
-    assert shown[-3:-1] == [f"{'alarm':<16}not mounted", f"{'':<16}next: Mount it."]
+    assert shown[-2:] == [f"{'alarm':<16}not mounted", f"{'':<16}next: Mount it."]
     role.read_fault = OSError(5, "Input/output error")
     assert set(service.status()["nextSteps"]) == set(service.status()["alarms"])
     assert not service.ready().ok
