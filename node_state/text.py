@@ -33,6 +33,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     if state.get("cancelled"):
         stop = state["cancelled"]
         yield "cancelled", f"no checkpoint can begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
+    if not state.get("enabled", True):
+        yield "checkpoints", "switched off by the configuration"
     yield "image", _image(state, now)
     yield "edits", _edits(state)
     if state.get("lastSeconds"):

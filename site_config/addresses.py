@@ -252,7 +252,6 @@ def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, 
     if host in WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
         wanted = f"{http_key.removesuffix(suffix)}{suffix}"
-        alternative = f"{keys.RPC_ADDRESS.name}{suffix}" if namenode else keys.DEFAULT_FS.name
-        problem = f"does not name the NameNode's host; set {wanted} or {alternative}"
+        problem = f"does not name the NameNode's host; set {wanted} or {keys.RPC_ADDRESS.name}{suffix}"
         raise ConfigurationError([configuration.fault(http_key, problem)])
     return host

@@ -224,6 +224,12 @@ class CheckpointConfig:
         return self.serve_namespace and self.namespace_sums
 
     @property
+    def switched_off(self) -> str:
+        """Reason why the configuration allows no checkpoints; "" if it allows them."""
+        off = self.role is Role.STANDBY and not self.standby_checkpoints
+        return f"{keys.HA_STANDBY_CHECKPOINTS.name} is false, so this standby makes no checkpoints" if off else ""
+
+    @property
     def roll_after(self) -> float:
         """Age in seconds of the active's open segment at which we request a roll; 0 or less means never."""
         return 0.0 if self.shadow else self.log_roll_period
@@ -262,13 +268,13 @@ class _CheckpointReader(SettingsReader):
     _namenodes: bool
 
     def read(self, role: Role, *, namenodes: bool) -> CheckpointConfig:
-        self._role, self._namenodes = role, namenodes
+        self._role, self._namenodes = role, namenodes and self.is_identified
         settings, who = self.settings, self.who
         policy = self.get(HTTP_POLICY)
         self.take(self._check_role, None)
         http: tuple[str, ...] = ()
         rpc: tuple[tuple[str, int], ...] = ()
-        if namenodes:
+        if self._namenodes:
             http = self.take(lambda: namenode_urls(settings, who, policy), ())
             rpc = self.take(lambda: namenode_rpc(settings, who), ())
         values = self.bound(CheckpointConfig)
@@ -378,7 +384,7 @@ class _CheckpointReader(SettingsReader):
                     yield local_path(_STORAGE_KIND.sub("", item))
 
     def _shared_edits(self) -> str:
-        if self._role is not Role.STANDBY:
+        if self._role is not Role.STANDBY or not self.is_identified:
             return ""
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 

@@ -38,7 +38,10 @@ class SettingsReader:
     def __init__(self, settings: Configuration, faults: FaultCollector, who: Callable[[], Identity]) -> None:
         self.settings = settings
         self.faults = faults
-        self.who = faults.take(who, Identity())
+        unknown = Identity()
+        self.who = faults.take(who, unknown)
+        # otherwise, keys of a nameservice cannot be found
+        self.is_identified = self.who is not unknown
 
     def scoped(self, key: ConfigKey[Any]) -> str:
         """Return the most specific form of `key` that is set for this node."""

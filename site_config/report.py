@@ -46,7 +46,9 @@ class KeySetting:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReport:
-    """All keys, and all faults for `role`; `warnings` name deprecated keys and overridden final keys."""
+    """All keys, and all faults for `role`; `warnings` name deprecated keys, overridden final keys, and a key that
+    switches checkpoints off.
+    """
 
     role: Role
     settings: tuple[KeySetting, ...]
@@ -85,7 +87,8 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
     """Check the settings of `role`, and return a report on every key of the catalogue and of the files."""
     settings = configuration.with_defaults(DEFAULTS)
     collector = FaultCollector()
-    collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
+    config = collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
+    warnings = settings.warnings + ((config.switched_off,) if config is not None and config.switched_off else ())
     faulty = {fault.key: fault for fault in collector.faults}
     who = FaultCollector().take(lambda: identity_of(role, settings), Identity())
     suffixes = _suffixes(settings)
@@ -103,7 +106,7 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
         for entry in CATALOGUE
         for name in _names(settings, entry.name, written.get(entry.name, []), who)
     ]
-    return ConfigReport(role, (*rows, *unknown), tuple(dict.fromkeys(collector.faults)), settings.warnings)
+    return ConfigReport(role, (*rows, *unknown), tuple(dict.fromkeys(collector.faults)), warnings)
 
 
 def _suffixes(settings: Configuration) -> list[str]:

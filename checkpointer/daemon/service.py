@@ -41,7 +41,7 @@ from hadoop_common.recurring_fault import Alarm
 from node_state.report_folder import KeptReport
 from node_state.state import ALLOW_AGAIN_HINT, NodeState, as_json
 from servlets.status import ProbeResult, TriggerResult, TriggerState
-from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.checkpoint_config import CheckpointConfig
 from site_config.keys import HA_STANDBY_CHECKPOINTS
 
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
@@ -51,7 +51,6 @@ _UNREADABLE_HINT = (
     "The daemon keeps running and retries. Repair the cause of the error; the checks namenode, storage and journalnodes"
     " examine the NameNode, the directories and the edits."
 )
-_SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
 class CheckpointService:
@@ -240,9 +239,7 @@ class CheckpointService:
 
     @property
     def switched_off(self) -> str:
-        """Reason why the configuration allows no checkpoints; "" if it allows them."""
-        off = self._config.role is Role.STANDBY and not self._config.standby_checkpoints
-        return _SWITCHED_OFF if off else ""
+        return self._config.switched_off
 
     def due_in(self) -> float | None:
         """Return the seconds until a leader's period ends, or 0 if a due checkpoint has not been attempted.

@@ -209,3 +209,28 @@ def test_catalogue_of_keys_is_consistent() -> None:
     assert entry_of("dfs.namenode.edits.journal-plugin.mine") is entry_of("dfs.namenode.edits.journal-plugin")
     assert entry_of("dfs.blocksize") is None
     assert all(not prefix.startswith(other) for prefix in PREFIXES for other in PREFIXES if prefix != other)
+
+
+def test_unknown_nameservice_is_the_only_fault(tmp_path: Path) -> None:
+    """Keys of a nameservice are not reported as missing while the nameservice is unknown."""
+    values = {
+        "dfs.nameservices": "a,b",
+        **{f"dfs.ha.namenodes.{each}": "nn1,nn2" for each in "ab"},
+        **{f"dfs.namenode.rpc-address.{each}.{name}": "198.51.100.9:8020" for each in "ab" for name in ("nn1", "nn2")},
+        **{f"dfs.namenode.shared.edits.dir.{each}": f"/shared/{each}" for each in "ab"},
+    }
+    outcome = run_cli("config", "--conf", write_site(tmp_path, values), "--role", "standby", "--json")
+    assert {fault["key"] for fault in json.loads(outcome.out)["faults"]} == {"dfs.nameservice.id"}
+
+
+def test_disabled_checkpoints_are_a_warning(tmp_path: Path) -> None:
+    outcome = run_cli("config", "--conf", write_site(tmp_path, {**HA, "dfs.ha.standby.checkpoints": "false"}))
+    assert outcome.code == 0
+    assert "warning: dfs.ha.standby.checkpoints is false" in outcome.err
+
+
+def test_hint_for_journal_nodes_that_commas_separate(tmp_path: Path) -> None:
+    values = {**HA, "dfs.namenode.shared.edits.dir": "qjournal://a:8485,b:8485,c:8485/ns"}
+    outcome = run_cli("config", "--conf", write_site(tmp_path, values))
+    assert outcome.code == 2
+    assert "semicolons" in outcome.err

@@ -15,6 +15,7 @@ from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
+from node_state.text import status_lines
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.service_support import (
     PERIOD,
@@ -272,7 +273,10 @@ def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
     assert all("dfs.ha.standby.checkpoints" in result.message for result in results)
     assert role.merges == 0
     assert service.ready().ok
-    assert service.status()["enabled"] is False
+    status = service.status()
+    assert status["enabled"] is False
+    lines = status_lines(status | {"url": "http://here"}, START, None)
+    assert f"{'checkpoints':<16}switched off by the configuration" in lines
 
 
 def test_service_without_timely_checkpoints_is_not_ready(
