@@ -95,7 +95,10 @@ def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if not known:
         return CheckVerdict(State.UNKNOWN, "no node or directory reports its namespace", tuple(details))
     states, problems = [State.OK], []
-    for state, problem in (_identity(known), _layouts(known), _upgrades(known)):
+    identity = _identity(known)
+    # different namespaces always differ in cTime
+    upgrades = (State.OK, "") if identity[1] else _upgrades(known)
+    for state, problem in (identity, _layouts(known), upgrades):
         states.append(state)
         problems += [problem] if problem else []
     if errors:

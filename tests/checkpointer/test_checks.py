@@ -111,6 +111,13 @@ def test_version_check(change: dict[str, Any], state: State, word: str) -> None:
     assert word in found.summary
 
 
+def test_another_cluster_is_not_reported_as_an_upgrade() -> None:
+    other = replace(INFO, cluster_id="CID-2", namespace_id=8, c_time=5)
+    found = decide("version", namenodes=(namenode(storage_info=Observation(other)),))
+    assert "cluster_id" in found.summary
+    assert "upgrade" not in found.summary
+
+
 def test_version_check_of_the_journal_and_without_versions() -> None:
     other = JournalFacts(place="/shared/current", storage_info=Observation(replace(INFO, cluster_id="CID-9")))
     assert decide("version", journal=other).state is State.CRITICAL
