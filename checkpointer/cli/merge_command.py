@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from hadoop_common.cli.output import EXISTING_FOLDER, conf_option, echo, echo_js
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.quantities import counted
-from hadoop_common.storage_lock import StorageLock
+from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_limited, memory_options, with_options
@@ -26,6 +26,10 @@ from site_config.merge_settings import memory_limit, merge_settings
 
 # together with the overhead that a memory limit adds for threads, this is 200 MB
 _BESIDE_TABLES = 136 << 20
+_IN_USE_HINT = (
+    "Leave that process alone: it may be the NameNode, for which a daemon makes the checkpoints. --dry-run also works "
+    "while the directory is in use; to write an image, merge a copy of the directory."
+)
 
 if TYPE_CHECKING:
     from checkpointer.merging.offline import MergePlan
@@ -139,7 +143,7 @@ def command(
         memory=with_options(limit, memory, spill_dir),
     )
     with ExitStack() as stack:
-        stack.enter_context(nullcontext() if dry_run else StorageLock(directory))
+        stack.enter_context(nullcontext() if dry_run else _locked(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         stack.enter_context(naming_older_image(plan, conf_dir))
         for path in plan.irregular:
@@ -161,6 +165,21 @@ def command(
             return
         result = _merge(plan, settings, _engine(configuration, engine, master), room, show=not as_json)
     _report_merge(plan, settings, result, as_json=as_json)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Lock a storage directory.
+
+    Raises:
+        StorageInUseError: another process uses the directory.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(StorageLock(directory))
+        except StorageInUseError as error:
+            raise StorageInUseError(error.message, hint=_IN_USE_HINT) from error
+        yield
 
 
 def _dry_run(plan: MergePlan, settings: MergeSettings, *, as_json: bool) -> None:

@@ -186,6 +186,7 @@ def test_storage_in_use_is_rejected(tmp_path: Path) -> None:
         code, _, err = run_cli("merge", directory)
     assert code == 6
     assert "in_use.lock" in err or "in use" in err
+    assert "--dry-run" in err
 
 
 @pytest.mark.recorded
