@@ -20,7 +20,7 @@ _RIGHTS_HINT = (
     "Allow the daemon's user to write to the directory and its `current`, and check that its disk is not read-only."
 )
 
-_INODES_HINT = "Move files that do not belong to the checkpointer away from that disk, or add inodes (`df -i`)."
+_INODES_HINT = "Find what fills that disk with files: `df -i`, then `du --inodes -x` from its mount point."
 
 _LOST_PAST_HINT = (
     "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
