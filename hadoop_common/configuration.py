@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,12 @@ T = TypeVar("T")
 
 CORE_SITE, HDFS_SITE = RESOURCES = ("core-site.xml", "hdfs-site.xml")
 _POLICY = "hadoop-policy.xml"
+# characters that java.net.URI does not accept
+_NO_URI = re.compile(r"""%(?![0-9A-Fa-f]{2})|[\s"<>\\^`{|}]""")
+_NO_URI_WARNING = (
+    "is not a URI, because some characters are not escaped (a space as %20); NameNodes use a directory of that name "
+    "below their working directory instead"
+)
 
 
 class Configuration:
@@ -158,6 +165,8 @@ class Configuration:
     def get_path_list(self, key: str, default: str = "") -> list[Path]:
         """Return the absolute local paths of a list of `file:` URIs and paths, without duplicates.
 
+        Warn about items that Hadoop does not recognise as URIs (Util.stringAsURI).
+
         Raises:
             ConfigurationError: items are not absolute, not local, or contain an unknown variable; reports all such
                 items.
@@ -169,6 +178,9 @@ class Configuration:
                 paths[local_path(item)] = None
             except ValueError as fault:
                 collector.add(self.fault(key, str(fault), item))
+            else:
+                if item.startswith("file:") and _NO_URI.search(item):
+                    self.warn(self.fault(key, _NO_URI_WARNING, item))
         collector.raise_if_any()
         return list(paths)
 

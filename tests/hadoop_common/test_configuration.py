@@ -307,6 +307,15 @@ def test_setting_without_a_default_is_required() -> None:
 def test_path_lists_accept_uris_and_drop_duplicates() -> None:
     settings = given_values({"d": "file:///data/a%20b, /data/c,file:/data/d,/data/c"})
     assert settings.get_path_list("d") == [Path("/data/a b"), Path("/data/c"), Path("/data/d")]
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize("text", ["file:///data/a b", "file:/data/100%", "file:///data/%2", "file:///data/<a>"])
+def test_directory_that_hadoop_does_not_read_as_a_uri_is_warned_about(text: str) -> None:
+    settings = given_values({"d": text})
+    (path,) = settings.get_path_list("d")
+    assert path.parent == Path("/data")
+    assert "is not a URI" in settings.warnings[0]
 
 
 def test_all_bad_paths_are_reported() -> None:
