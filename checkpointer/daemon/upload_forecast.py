@@ -15,6 +15,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
+from checkpointer.transfer.namenode_settings import ask_switches, difference
 from checkpointer.transfer.upload_target import Upload
 from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import ImageKind
@@ -26,11 +27,15 @@ _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 # seconds for which a NameNode caches its beans
 _STALE_SECONDS = 15.0
+_ACTIVE = "active"
 
 
 class UploadForecast:
     """The last report of each NameNode about its newest image, with times by this host's clock. Any thread may call any
     method; `wall` returns seconds since the epoch.
+
+    Attributes:
+        updated: whether the NameNodes were queried.
     """
 
     def __init__(
@@ -38,10 +43,13 @@ class UploadForecast:
         config: CheckpointConfig,
         *,
         ask: Callable[..., ImageAcceptance] = ask_acceptance,
+        ask_switches: Callable[..., dict[str, bool] | None] = ask_switches,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
+        self.updated = False
         self._ask = ask
+        self._ask_switches = ask_switches
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
@@ -51,6 +59,8 @@ class UploadForecast:
         self._own: dict[str, ImageAcceptance] = {}
         # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
+        # the last known switches of replay of each NameNode
+        self._switches: dict[str, dict[str, bool]] = {}
         # time when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
@@ -60,6 +70,7 @@ class UploadForecast:
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
         """Query all NameNodes in parallel; discard the report of a NameNode that does not answer."""
+        self.updated = True
         if not addresses:
             return
 
@@ -79,6 +90,23 @@ class UploadForecast:
                         alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
                         now = self._wall()
                         self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
+
+    def settings_fault(self, cancelled: Callable[[], bool], *, ask_again: bool) -> str:
+        """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
+
+        Args:
+            ask_again: whether to query settings that are known from an earlier query; they change only with a restart.
+        """
+        with self._lock:
+            active = {address: each.version for address, each in self._known.items() if each.state == _ACTIVE}
+        for address, version in active.items():
+            if ask_again or address not in self._switches:
+                found = self._ask_switches(address, version, timeout=_TIMEOUT, cancel=cancelled)
+                if found is not None:
+                    self._switches[address] = found
+            if text := difference(self._switches.get(address, {}), self.config.merge_settings.rules):
+                return f"{address} replays edits with other settings: {text}"
+        return ""
 
     def _fetch(self, address: str, cancelled: Callable[[], bool]) -> ImageAcceptance | TransferError:
         try:

@@ -126,6 +126,23 @@ def _bean(
     clock.
     """
     url = servlet_url(base_url, query, _JMX)
+    status, content, clock_ahead = read_page(url, timeout, cancel)
+    try:
+        body = json.loads(content) if status == HTTPStatus.OK else {}
+    except ValueError as fault:
+        raise _no_answer(url, fault) from fault
+    beans = body.get("beans") if isinstance(body, dict) else None
+    first = beans[0] if isinstance(beans, list) and beans else None
+    return (first if isinstance(first, dict) else {}), clock_ahead
+
+
+def read_page(url: str, timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes, float]:
+    """Return the status and the content of a page of a NameNode, and the lead of the server's clock.
+
+    Raises:
+        TransferError: the NameNode does not answer.
+        TransferCancelledError: `cancel()` became true.
+    """
     try:
         found = send_request("GET", url, timeout=timeout, cancelled=cancel)
         status, content, clock_ahead = found.status, found.content, found.clock_ahead
@@ -139,16 +156,15 @@ def _bean(
                 status, content = answer.status, read_body(answer)
             if spnego.hint:
                 raise refusal(_REQUEST, url, status, "", content, spnego.hint)
-        body = json.loads(content) if status == HTTPStatus.OK else {}
     except WaitCancelled as fault:
         raise TransferCancelledError(url, "the request was cancelled") from fault
     except (OSError, ValueError) as fault:
-        raise TransferError(
-            url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up."
-        ) from fault
-    beans = body.get("beans") if isinstance(body, dict) else None
-    first = beans[0] if isinstance(beans, list) and beans else None
-    return (first if isinstance(first, dict) else {}), clock_ahead
+        raise _no_answer(url, fault) from fault
+    return status, content, clock_ahead
+
+
+def _no_answer(url: str, fault: Exception) -> TransferError:
+    return TransferError(url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +202,14 @@ def min_image_age(period: float) -> int:
 
 def refuses_recent(version: str) -> bool:
     """Return whether NameNodes of this release (such as `3.4.1`) refuse an image soon after the last one."""
-    found = _RELEASE.match(version)
-    if found is None:
+    release = release_of(version)
+    if not release:
         return False
-    release = tuple(int(part or 0) for part in found.groups())
     since = _RULE_SINCE.get(release[:1]) or _RULE_SINCE.get(release[:2]) or (3, 3)
     return release >= since
+
+
+def release_of(version: str) -> tuple[int, ...]:
+    """Return the three numbers of a release such as `3.4.1`, or an empty tuple if the text is not a release."""
+    found = _RELEASE.match(version)
+    return () if found is None else tuple(int(part or 0) for part in found.groups())
