@@ -70,7 +70,6 @@ class UploadForecast:
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
         """Query all NameNodes in parallel; discard the report of a NameNode that does not answer."""
-        self.updated = True
         if not addresses:
             return
 
@@ -90,6 +89,8 @@ class UploadForecast:
                         alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
                         now = self._wall()
                         self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
+        # only now, because an attempt may run at the same time
+        self.updated = True
 
     def settings_fault(self, cancelled: Callable[[], bool], *, ask_again: bool) -> str:
         """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
