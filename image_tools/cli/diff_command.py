@@ -32,9 +32,7 @@ _MAX_VALUE_CHARS = 200
     show_default=True,
     help="Number of differences to print, 0 for all.",
 )
-@click.option(
-    "--ignore-replay-times", is_flag=True, help="Ignore snapshot times that a Hadoop 2 NameNode sets during replay."
-)
+@click.option("--ignore-replay-times", is_flag=True, help="Ignore snapshot times that NameNodes set during replay.")
 @memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_times: bool) -> None:
     """Compare two images by meaning; exit with code 0 if they are equal, with 1 if they differ.
@@ -43,7 +41,8 @@ def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_
     directory, and below a deleted directory in a snapshot, the command lists only inodes that have changed themselves.
 
     Before layout -66, operations on snapshots have no time. A NameNode that replays them sets the modification time of
-    the directory and its snapshots to the time of its own clock. --ignore-replay-times ignores these times.
+    the directory and its snapshots to the time of its own clock. In Hadoop 3.4 and newer, ordered deletion does so for
+    the snapshots that it marks. --ignore-replay-times ignores these times.
 
     \b
     Example: checkpointer image diff fsimage_0000000000000000042 fsimage_0000000000000000099

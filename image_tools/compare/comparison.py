@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
-from hadoop_common.java_numbers import signed64
+from hadoop_common.java_numbers import signed32, signed64
 from image_format.layout import LayoutVersion
 from image_format.reader import ImageFile
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind
@@ -15,6 +15,7 @@ from image_tools.compare.managers import compare_counters, compare_managers
 from image_tools.compare.side import ComparedImage
 from image_tools.compare.snapshots import compare_references, compare_snapshot_diffs, compare_snapshots
 
+_MARKED = "hdfs.snapshot.deleted"
 _REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 
 
@@ -62,10 +63,13 @@ class ImageComparison:
         """Return whether a difference is a time that every NameNode reads from its own clock.
 
         Before layout -66, operations on snapshots have no time. Replay then sets the modification time of the
-        snapshottable directory to the time of the replay, and the snapshot and its diffs copy it.
+        snapshottable directory to the time of the replay, and the snapshot and its diffs copy it. In every layout,
+        ordered deletion marks and renames a snapshot, and sets its time to the time of the replay.
         """
-        if self._timed or difference.attribute not in _REPLAY_TIMES:
+        if difference.attribute not in _REPLAY_TIMES:
             return False
+        if self._timed:
+            return difference.topic is ItemKind.SNAPSHOT and difference.subject in self._marked
         return difference.topic is ItemKind.SNAPSHOT or difference.inode_id in self._snapshottable
 
     @functools.cached_property
@@ -73,6 +77,16 @@ class ImageComparison:
         """Return whether operations on snapshots have a time in the layout of an image."""
         images = (self._a.image, self._b.image)
         return any(each.layout_version <= LayoutVersion.SNAPSHOT_MODIFICATION_TIME for each in images)
+
+    @functools.cached_property
+    def _marked(self) -> set[str]:
+        """Ids of the snapshots that are marked as deleted."""
+        return {
+            str(signed32(snapshot.snapshotId))
+            for side in (self._a, self._b)
+            for snapshot in side.records.snapshots()
+            if any(side.names.xattr(each.name)[1] == _MARKED for each in snapshot.root.directory.xAttrs.xAttrs)
+        }
 
     @functools.cached_property
     def _snapshottable(self) -> set[int]:

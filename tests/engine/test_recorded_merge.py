@@ -26,6 +26,7 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
+from image_tools.compare.difference import ItemKind
 from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.segment_file import read_transactions
@@ -180,6 +181,19 @@ def test_merge_command_uses_the_configuration_of_the_cluster(name: str, tmp_path
     code, out, _ = run_cli("merge", tmp_path / "nn", "--conf", conf, "--json", *layout)
     assert code == 0
     assert case.differences(Path(json.loads(out)["image"])) == []
+
+
+def test_times_of_snapshots_that_are_marked_as_deleted_are_replay_times(tmp_path: Path) -> None:
+    """Hadoop's replay reads them from its clock."""
+    case = Case(RECORDED / "hadoop-3.4.1" / "snapshots-ordered-deletion")
+    case.copy_to(tmp_path / "nn")
+    conf = case.write_configuration(tmp_path / "conf")
+    made = Path(json.loads(run_cli("merge", tmp_path / "nn", "--conf", conf, "--json").out)["image"])
+    with ImageFile.open(made) as ours, ImageFile.open(case.expected_images()[0]) as theirs:
+        comparison = ImageComparison(ours, theirs)
+        differences = [each for each in comparison.differences() if each.topic is ItemKind.SNAPSHOT]
+        assert differences
+        assert all(map(comparison.is_replay_time, differences))
 
 
 def test_symlink_lost_by_hadoop_is_kept_and_reported(tmp_path: Path) -> None:
