@@ -376,7 +376,7 @@ def test_journal_nodes_are_checked_without_a_namenode_address(tmp_path: Path) ->
     alone = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--timeout", "2")
     assert (alone.code, "0 of 1 answer" in alone.out) == (2, True), alone
     with_others = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--only", "age")
-    assert (with_others.code, "fs.defaultFS" in with_others.out) == (3, True), with_others
+    assert (with_others.code, "dfs.namenode.rpc-address" in with_others.out) == (3, True), with_others
 
 
 def test_daemon_check_names_cancellation_and_alarms(site: Site) -> None:
