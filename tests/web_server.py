@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
 
@@ -62,3 +63,28 @@ def web_server(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator
     """Run a server on 127.0.0.1, by default on a free port; return its port."""
     with serving(ThreadingHTTPServer(("127.0.0.1", port), handler)) as server:
         yield server.server_address[1]
+
+
+@dataclass
+class JsonServer:
+    """Server that responds to GET by path with a status and JSON text; for other paths, the status is 404."""
+
+    url: str
+    answers: dict[str, tuple[int, str]]
+    asked: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def json_server(answers: dict[str, tuple[int, str]]) -> Iterator[JsonServer]:
+    """Serve JSON as a daemon or a NameNode's /jmx does."""
+
+    class Handler(QuietHandler):
+        def get(self) -> None:
+            path = self.path.partition("?")[0]
+            served.asked.append(path)
+            status, text = served.answers.get(path, (404, "{}"))
+            self.answer(status, text.encode(), {"Content-Type": "application/json"})
+
+    with web_server(Handler) as port:
+        served = JsonServer(f"http://127.0.0.1:{port}", answers)
+        yield served

@@ -17,7 +17,7 @@ from engine.observer import SilentObserver
 from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 
 
 def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
@@ -75,7 +75,7 @@ def in_sync(daemon: Daemon) -> bool:
     return daemon.state == BackupState.IN_SYNC.value and not daemon.role.alarms()
 
 
-def play(namenode: StreamingNamenode) -> None:
+def play(namenode: NamenodeDouble) -> None:
     """Write all recorded segments, except the end of the last segment, which a checkpoint writes."""
     while namenode.written < namenode.recorded_end - 1:
         namenode.write_all()
@@ -83,7 +83,7 @@ def play(namenode: StreamingNamenode) -> None:
             namenode.roll()
 
 
-def assert_same_segments(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def assert_same_segments(namenode: NamenodeDouble, daemon: Daemon) -> None:
     ours = [each for each in list_segments(daemon.folder) if not each.in_progress]
     assert ours
     for segment in ours:
@@ -103,17 +103,17 @@ TAMPERS: dict[str, Callable[[int, int, bytes], tuple[int, int, bytes]]] = {
 
 
 @pytest.fixture
-def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:
-    with StreamingNamenode(tmp_path / "nn") as running:
+def namenode(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with streaming_double(tmp_path / "nn") as running:
         yield running
 
 
-def config_for(namenode: StreamingNamenode, folder: Path, **changes: Any) -> CheckpointConfig:
+def config_for(namenode: NamenodeDouble, folder: Path, **changes: Any) -> CheckpointConfig:
     return replace(backup_config(folder, namenode.rpc_port, namenode.http_port), **changes)
 
 
 @pytest.fixture
-def daemon(namenode: StreamingNamenode, tmp_path: Path) -> Iterator[Daemon]:
+def daemon(namenode: NamenodeDouble, tmp_path: Path) -> Iterator[Daemon]:
     with Daemon(config_for(namenode, tmp_path / "backup")) as running:
         yield running
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
+def node(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with NamenodeDouble(tmp_path / "name") as running:
         yield running
 
 

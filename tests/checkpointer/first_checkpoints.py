@@ -30,9 +30,8 @@ from image_format.kernels.jit import Kernel
 from journal.segment_file import EditLogSegment, list_segments, read_transactions
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer import backup_support
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 from tests.recorded_cases import RECORDED
 
 PLAIN, HADOOP_3 = "hadoop-2.7.3/segments", "hadoop-3.4.1/segments"
@@ -53,7 +52,7 @@ def compiled() -> set[str]:
 
 
 def secondary(folder: Path, case: str) -> None:
-    with FakeNamenode(folder / "name", case, per_roll=8, release=3) as node, Secondary.of(folder, node) as daemon:
+    with NamenodeDouble(folder / "name", case, per_roll=8, release=3) as node, Secondary.of(folder, node) as daemon:
         assert daemon.checkpoint().details["outcome"] == "taken"
 
 
@@ -84,7 +83,7 @@ def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:
 
 
 def backup(folder: Path, case: str) -> None:
-    with StreamingNamenode(folder / "name", case) as node:
+    with streaming_double(folder / "name", case) as node:
         config = backup_support.backup_config(folder / "own", node.rpc_port, node.http_port)
         with backup_support.Daemon(config) as daemon:
             daemon.follow(2)

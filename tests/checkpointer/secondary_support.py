@@ -18,7 +18,7 @@ from journal.segment_file import list_segments, map_file
 from journal.segment_frames import check_extent
 from servlets.status import TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import imgcmp
 
 
@@ -48,7 +48,7 @@ class Secondary:
         self.service = CheckpointService(self.role, config, clock=clock)
 
     @classmethod
-    def of(cls, folder: Path, node: FakeNamenode, **changes: str) -> Self:
+    def of(cls, folder: Path, node: NamenodeDouble, **changes: str) -> Self:
         return cls(secondary_config(folder, node.rpc_port, node.http_port, **changes))
 
     def __enter__(self) -> Self:

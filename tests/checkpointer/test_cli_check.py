@@ -31,21 +31,21 @@ from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
 from hadoop_common.storage_lock import StorageLock, storage_user
 from hadoop_rpc.errors import AccessControlError, StandbyError
-from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.leading_process import leading_process
-from tests.checkpointer.namenode_double import JsonServer, Running, double, json_server
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.checkpointer.schemas import valid
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
+from tests.namenode_stub.namenode_double import ANY_CALL, NamenodeDouble
+from tests.namenode_stub.recorded_namespace import BASIC_FILES
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 from tests.site_files import write_site
 from tests.socket_peer import saying, scripted_web
-from tests.web_server import QuietHandler
+from tests.web_server import JsonServer, QuietHandler, json_server
 
 DAEMON = {
     "/health/live": (200, '{"state": "ok", "message": "running"}'),
@@ -62,7 +62,7 @@ class Site:
     """A NameNode, a daemon, a formatted storage directory, and their common configuration."""
 
     root: Path
-    namenode: Running
+    namenode: NamenodeDouble
     daemon: JsonServer
     values: dict[str, str]
 
@@ -102,10 +102,12 @@ def make_storage(root: Path) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    with double(tmp_path / "namenode") as namenode, json_server(dict(DAEMON)) as daemon:
+    with NamenodeDouble(tmp_path / "namenode", BASIC_FILES) as namenode, json_server(dict(DAEMON)) as daemon:
+        namenode.roll()
+        namenode.info, namenode.written = INFO, NEW_TXID
         values = {
-            "fs.defaultFS": f"hdfs://{namenode.rpc_address}",
-            "dfs.namenode.http-address": namenode.http_address,
+            "fs.defaultFS": f"hdfs://{namenode.addresses().rpc}",
+            "dfs.namenode.http-address": namenode.addresses().http,
             "dfs.namenode.secondary.http-address": daemon.url.removeprefix("http://"),
             "dfs.namenode.checkpoint.dir": (tmp_path / "storage").as_uri(),
             "hadoop.user.name": "hdfs",
@@ -175,11 +177,12 @@ def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
 
 def test_only_the_selected_checks_run(site: Site) -> None:
     assert site.states("--only", "space", "--only", "storage") == {"storage": "OK", "space": "OK"}
-    assert site.namenode.double.asked == []
+    assert site.namenode.steps == []
     assert site.daemon.asked == []
 
 
-def test_old_checkpoint_is_critical(site: Site) -> None:
+def test_old_checkpoint_is_critical(site: Site, closed_port: int) -> None:
+    site.values["dfs.namenode.http-address"] = f"127.0.0.1:{closed_port}"
     os.utime(site.storage / "current" / OLD_IMAGE.name, (0, 0))
     outcome = site.run("--only", "age")
     assert outcome.code == 2
@@ -220,28 +223,29 @@ def test_namenode_without_response_is_unknown(site: Site) -> None:
 
 
 def test_failed_rpc_is_critical(site: Site) -> None:
-    site.namenode.double.failure = StandbyError("read is not supported in state standby")
+    site.namenode.faults[ANY_CALL] = StandbyError("read is not supported in state standby")
     found = site.reported("namenode")
     assert found["state"] == "CRITICAL"
     assert "read is not supported" in found["details"][0]
 
 
 def test_hint_for_a_user_who_may_not_call_the_namenode(site: Site) -> None:
-    site.namenode.double.failure = AccessControlError("Access denied for user erin. Superuser privilege is required")
+    site.namenode.faults[ANY_CALL] = AccessControlError("Access denied for user erin. Superuser privilege is required")
     found = site.reported("namenode")
     assert found["state"] == "CRITICAL"
     assert "superuser" in found["hint"]
 
 
 def test_namenode_of_another_cluster_is_critical(site: Site) -> None:
-    site.namenode.double.info = OTHER_INFO
+    site.namenode.info = OTHER_INFO
     found = site.reported("version")
     assert found["state"] == "CRITICAL"
     assert "CID-other" in found["summary"]
 
 
 def test_gap_in_the_edits_is_critical(site: Site) -> None:
-    site.namenode.double.logs = (RemoteEditLog(OLD_TXID + 5, NEW_TXID),)
+    (segment,) = (each.path for each in site.namenode.segments())
+    segment.rename(segment.with_name(segment_name(OLD_TXID + 5, NEW_TXID)))
     found = site.reported("edits")
     assert (found["state"], found["metrics"][0]["value"]) == ("CRITICAL", 4)
     assert f"{OLD_TXID + 1}-{OLD_TXID + 4}" in found["summary"]
@@ -293,7 +297,7 @@ def test_standby_checks_its_shared_edits(site: Site) -> None:
     shutil.copy(SEGMENT, shared / "current" / SEGMENT.name)
     site.values |= {"dfs.namenode.shared.edits.dir": shared.as_uri(), "dfs.namenode.name.dir": site.storage.as_uri()}
     assert set(site.states().values()) == {"OK"}
-    site.namenode.double.last_txid = NEW_TXID + 3
+    site.namenode.written = NEW_TXID + 3
     assert site.reported("edits")["state"] == "WARNING"
     (shared / "current" / SEGMENT.name).rename(shared / "current" / segment_name(OLD_TXID + 3, NEW_TXID))
     assert site.reported("edits")["state"] == "CRITICAL"
@@ -312,9 +316,9 @@ def test_standby_checks_its_journal_nodes(site: Site) -> None:
         epochs = quorum.settled_epochs()
         assert set(site.states().values()) == {"OK"}
         assert site.reported("journalnodes")["metrics"][0]["value"] == 3
-        site.namenode.double.last_txid = NEW_TXID + 3
+        site.namenode.written = NEW_TXID + 3
         assert site.reported("edits")["state"] == "WARNING"
-        site.namenode.double.last_txid = NEW_TXID
+        site.namenode.written = NEW_TXID
         quorum.nodes[0].cut_off()
         found = site.reported("journalnodes")
         assert (found["state"], found["metrics"][0]["value"]) == ("WARNING", 2)

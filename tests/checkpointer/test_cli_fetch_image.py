@@ -27,9 +27,10 @@ from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
 from image_format.reader import ImageFile
 from site_config.cluster import NameNodeAddress, active_first
-from tests.checkpointer.namenode_double import Running, double
 from tests.checkpointer.storage_support import OpenDirectories
 from tests.cli_runner import Outcome, fingerprint, run_cli
+from tests.namenode_stub.namenode_double import ANY_CALL, NamenodeDouble
+from tests.namenode_stub.recorded_namespace import BASIC_FILES
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO
 from tests.site_files import write_site
 from tests.socket_peer import saying, scripted_web
@@ -39,8 +40,9 @@ WHOLE = sorted([OLD_NAME, f"{OLD_NAME}.md5", f"{OLD_NAME}.VERSION"])
 
 
 @pytest.fixture
-def namenode(tmp_path: Path) -> Iterator[Running]:
-    with double(tmp_path / "namenode") as running:
+def namenode(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with NamenodeDouble(tmp_path / "namenode", BASIC_FILES) as running:
+        running.info = INFO
         yield running
 
 
@@ -53,22 +55,22 @@ def listing(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def from_url(namenode: Running, shelf: Path, *options: str) -> Outcome:
-    return run_cli("fetch-image", "--from", namenode.url, "--rpc", namenode.rpc_address, shelf, *options)
+def from_url(namenode: NamenodeDouble, shelf: Path, *options: str) -> Outcome:
+    return run_cli("fetch-image", "--from", namenode.url, "--rpc", namenode.addresses().rpc, shelf, *options)
 
 
-def fetched(namenode: Running, shelf: Path, *options: str, code: int = 0) -> dict[str, Any]:
+def fetched(namenode: NamenodeDouble, shelf: Path, *options: str, code: int = 0) -> dict[str, Any]:
     outcome = from_url(namenode, shelf, "--json", *options)
     assert outcome.code == code, outcome.err
     return json.loads(outcome.out)
 
 
-def serve_new_image(namenode: Running) -> None:
-    shutil.copy(NEW_IMAGE, namenode.images)
-    shutil.copy(NEW_IMAGE.with_name(NEW_IMAGE.name + ".md5"), namenode.images)
+def serve_new_image(namenode: NamenodeDouble) -> None:
+    shutil.copy(NEW_IMAGE, namenode.folder)
+    shutil.copy(NEW_IMAGE.with_name(NEW_IMAGE.name + ".md5"), namenode.folder)
 
 
-def test_image_is_stored_with_digest_and_version(namenode: Running, shelf: Path) -> None:
+def test_image_is_stored_with_digest_and_version(namenode: NamenodeDouble, shelf: Path) -> None:
     answer = fetched(namenode, shelf, "--deep")
     assert listing(shelf) == WHOLE
     assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
@@ -78,7 +80,9 @@ def test_image_is_stored_with_digest_and_version(namenode: Running, shelf: Path)
     assert answer["md5"] == md5_of_file(OLD_IMAGE).hex()
 
 
-def test_present_image_is_not_fetched_again(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_present_image_is_not_fetched_again(
+    namenode: NamenodeDouble, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetched(namenode, shelf)
     before = fingerprint(shelf)
 
@@ -92,7 +96,7 @@ def test_present_image_is_not_fetched_again(namenode: Running, shelf: Path, monk
 
 
 @pytest.mark.parametrize("damage", ["image", "md5", "no md5"])
-def test_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage: str) -> None:
+def test_damaged_copy_is_fetched_again(namenode: NamenodeDouble, shelf: Path, damage: str) -> None:
     fetched(namenode, shelf)
     if damage == "image":
         content = bytearray((shelf / OLD_NAME).read_bytes())
@@ -107,7 +111,7 @@ def test_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage: s
     assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
 
 
-def test_keep_option_removes_old_images(namenode: Running, shelf: Path) -> None:
+def test_keep_option_removes_old_images(namenode: NamenodeDouble, shelf: Path) -> None:
     fetched(namenode, shelf)
     serve_new_image(namenode)
     answer = fetched(namenode, shelf, "--keep", "2")
@@ -117,10 +121,10 @@ def test_keep_option_removes_old_images(namenode: Running, shelf: Path) -> None:
     assert listing(shelf) == sorted(name.replace(OLD_NAME, image_name(NEW_TXID)) for name in WHOLE)
 
 
-def test_image_of_a_namenode_that_was_set_back_is_kept(namenode: Running, shelf: Path) -> None:
+def test_image_of_a_namenode_that_was_set_back_is_kept(namenode: NamenodeDouble, shelf: Path) -> None:
     serve_new_image(namenode)
     fetched(namenode, shelf)
-    for path in list(namenode.images.glob(f"{image_name(NEW_TXID)}*")):
+    for path in list(namenode.folder.glob(f"{image_name(NEW_TXID)}*")):
         path.unlink()
     answer = fetched(namenode, shelf, "--keep", "1")
     assert (answer["txid"], answer["removed"]) == (OLD_TXID, [])
@@ -129,7 +133,7 @@ def test_image_of_a_namenode_that_was_set_back_is_kept(namenode: Running, shelf:
     assert any("was set back" in note for note in answer["notes"])
 
 
-def test_images_are_not_readable_by_other_users(namenode: Running, shelf: Path) -> None:
+def test_images_are_not_readable_by_other_users(namenode: NamenodeDouble, shelf: Path) -> None:
     fetched(namenode, shelf)
     assert shelf.stat().st_mode & 0o777 == 0o700
 
@@ -141,7 +145,7 @@ def test_truncated_error_response_causes_no_crash(shelf: Path) -> None:
     assert "Traceback" not in outcome.err
 
 
-def test_image_of_a_given_txid(namenode: Running, shelf: Path) -> None:
+def test_image_of_a_given_txid(namenode: NamenodeDouble, shelf: Path) -> None:
     serve_new_image(namenode)
     assert fetched(namenode, shelf, "--txid", str(OLD_TXID))["txid"] == OLD_TXID
     refused = fetched(namenode, shelf, "--txid", "7", code=7)
@@ -149,7 +153,7 @@ def test_image_of_a_given_txid(namenode: Running, shelf: Path) -> None:
     assert run_cli("fetch-image", "--from", namenode.url, shelf, "--txid", "-3").code == 2
 
 
-def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: Running, shelf: Path) -> None:
+def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: NamenodeDouble, shelf: Path) -> None:
     outcome = run_cli("fetch-image", "--from", namenode.url, shelf)
     assert outcome.code == 0
     assert "VERSION is not kept" in outcome.err
@@ -158,29 +162,29 @@ def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: Running, shel
     assert listing(shelf) == WHOLE
 
 
-def test_rpc_error_is_noted(namenode: Running, shelf: Path) -> None:
-    namenode.double.failure = StandbyError("not now")
+def test_rpc_error_is_noted(namenode: NamenodeDouble, shelf: Path) -> None:
+    namenode.faults[ANY_CALL] = StandbyError("not now")
     assert any("not now" in note for note in fetched(namenode, shelf)["notes"])
 
 
-def test_images_of_another_cluster_are_rejected(namenode: Running, shelf: Path) -> None:
+def test_images_of_another_cluster_are_rejected(namenode: NamenodeDouble, shelf: Path) -> None:
     fetched(namenode, shelf)
     serve_new_image(namenode)
-    namenode.double.info = OTHER_INFO
+    namenode.info = OTHER_INFO
     before = fingerprint(shelf)
     assert "the NameNode belongs to CID-other" in fetched(namenode, shelf, "--keep", "1", code=6)["message"]
     assert fingerprint(shelf) == before
 
 
-def test_http_and_rpc_servers_of_different_clusters_are_rejected(namenode: Running, shelf: Path) -> None:
-    namenode.double.info = OTHER_INFO
+def test_http_and_rpc_servers_of_different_clusters_are_rejected(namenode: NamenodeDouble, shelf: Path) -> None:
+    namenode.info = OTHER_INFO
     assert "RPC server reports 7" in fetched(namenode, shelf, code=7)["message"]
     assert listing(shelf) == []
 
 
-def test_damaged_image_of_the_namenode_is_found_by_deep(namenode: Running, shelf: Path) -> None:
+def test_damaged_image_of_the_namenode_is_found_by_deep(namenode: NamenodeDouble, shelf: Path) -> None:
     """The digest is correct, because the NameNode computed it from the damaged file; only --deep detects the damage."""
-    image = namenode.images / OLD_NAME
+    image = namenode.folder / OLD_NAME
     content = bytearray(image.read_bytes())
     with ImageFile.open(image) as opened:
         position = opened.place("INODE_DIR").base
@@ -192,20 +196,20 @@ def test_damaged_image_of_the_namenode_is_found_by_deep(namenode: Running, shelf
     assert listing(shelf) == []
 
 
-def test_image_with_a_wrong_digest_is_rejected(namenode: Running, shelf: Path) -> None:
-    (namenode.images / f"{OLD_NAME}.md5").write_bytes(format_md5(bytes(16), OLD_NAME))
+def test_image_with_a_wrong_digest_is_rejected(namenode: NamenodeDouble, shelf: Path) -> None:
+    (namenode.folder / f"{OLD_NAME}.md5").write_bytes(format_md5(bytes(16), OLD_NAME))
     assert "expected 0000" in fetched(namenode, shelf, code=7)["message"]
     assert listing(shelf) == []
 
 
-def test_image_without_a_digest_is_rejected(namenode: Running, shelf: Path) -> None:
-    (namenode.images / f"{OLD_NAME}.md5").unlink()
+def test_image_without_a_digest_is_rejected(namenode: NamenodeDouble, shelf: Path) -> None:
+    (namenode.folder / f"{OLD_NAME}.md5").unlink()
     assert fetched(namenode, shelf, code=7)["exitCode"] == 7
     assert listing(shelf) == []
 
 
 @pytest.mark.parametrize("name", ["VERSION", "edits_0000000000000000001-0000000000000000002", "current/VERSION"])
-def test_storage_directory_as_target_is_rejected(namenode: Running, shelf: Path, name: str) -> None:
+def test_storage_directory_as_target_is_rejected(namenode: NamenodeDouble, shelf: Path, name: str) -> None:
     (shelf / name).parent.mkdir(parents=True)
     (shelf / name).touch()
     before = fingerprint(shelf)
@@ -213,26 +217,26 @@ def test_storage_directory_as_target_is_rejected(namenode: Running, shelf: Path,
     assert fingerprint(shelf) == before
 
 
-def test_target_folder_in_use_is_rejected(namenode: Running, shelf: Path) -> None:
+def test_target_folder_in_use_is_rejected(namenode: NamenodeDouble, shelf: Path) -> None:
     with ImageFolder(shelf):
         assert "is held by" in fetched(namenode, shelf, code=6)["message"]
 
 
 def test_full_disk_is_reported_before_the_fetch(
-    namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ImageFolder, "free", lambda _: 10)
     assert "has 10 bytes free" in fetched(namenode, shelf, code=6)["message"]
     assert listing(shelf) == []
 
 
-def test_file_as_target_folder_is_rejected(namenode: Running, tmp_path: Path) -> None:
+def test_file_as_target_folder_is_rejected(namenode: NamenodeDouble, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert from_url(namenode, tmp_path / "file").code == 2
     assert fetched(namenode, tmp_path / "file" / "below", code=6)["exitCode"] == 6
 
 
-def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(namenode: NamenodeDouble, shelf: Path) -> None:
     (shelf / ".fetch").mkdir(parents=True)
     (shelf / ".fetch" / "fsimage.ckpt_0000000000000000009").write_bytes(b"half")
     for name in ("fsimage_0000000000000000009.md5", "fsimage_0000000000000000009.VERSION", "notes.md5"):
@@ -244,7 +248,7 @@ def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -
 # steps: digest file and name of the staged image; then VERSION, digest file and name in the folder
 @pytest.mark.parametrize("step", range(5))
 def test_kill_between_two_steps_leaves_no_image_that_looks_complete(
-    namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    namenode: NamenodeDouble, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     class KilledError(BaseException):
         """The simulated end of the process."""
@@ -287,7 +291,7 @@ class Watching(FetchProgress):
         self.bytes += count
 
 
-def test_progress_counts_every_byte(namenode: Running, shelf: Path) -> None:
+def test_progress_counts_every_byte(namenode: NamenodeDouble, shelf: Path) -> None:
     steps = Watching()
     with ImageFolder(shelf) as opened:
         fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(), steps)
@@ -295,22 +299,22 @@ def test_progress_counts_every_byte(namenode: Running, shelf: Path) -> None:
     assert steps.bytes in steps.totals
 
 
-def test_a_cancelled_fetch_leaves_nothing(namenode: Running, shelf: Path) -> None:
+def test_a_cancelled_fetch_leaves_nothing(namenode: NamenodeDouble, shelf: Path) -> None:
     with pytest.raises(TransferError), ImageFolder(shelf) as opened:
         fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(cancel=lambda: True))
     assert listing(shelf) == []
 
 
 def test_all_namenodes_of_the_configuration_are_tried(
-    namenode: Running, shelf: Path, tmp_path: Path, closed_port: int
+    namenode: NamenodeDouble, shelf: Path, tmp_path: Path, closed_port: int
 ) -> None:
     values = {
         "dfs.nameservices": "ns",
         "dfs.ha.namenodes.ns": "nn1,nn2",
         "dfs.namenode.http-address.ns.nn1": f"127.0.0.1:{closed_port}",
         "dfs.namenode.rpc-address.ns.nn1": f"127.0.0.1:{closed_port}",
-        "dfs.namenode.http-address.ns.nn2": namenode.http_address,
-        "dfs.namenode.rpc-address.ns.nn2": namenode.rpc_address,
+        "dfs.namenode.http-address.ns.nn2": namenode.addresses().http,
+        "dfs.namenode.rpc-address.ns.nn2": namenode.addresses().rpc,
         # fetch-image does not use the quorum journal
         "dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns",
     }
@@ -318,7 +322,7 @@ def test_all_namenodes_of_the_configuration_are_tried(
     outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)["source"] == namenode.url
-    assert "service_status" in namenode.double.asked
+    assert "getServiceStatus" in namenode.steps
     values["dfs.namenode.http-address.ns.nn2"] = f"localhost:{closed_port}"
     failed = run_cli("fetch-image", "--conf", write_site(tmp_path / "conf", values), shelf)
     assert failed.code == 7
@@ -340,7 +344,9 @@ def test_invalid_options_are_rejected(shelf: Path, tmp_path: Path) -> None:
     assert run_cli("fetch-image", "--from", "ftp://a:1", shelf).code == 7
 
 
-def test_storage_directory_is_restored_from_a_fetched_image(namenode: Running, shelf: Path, tmp_path: Path) -> None:
+def test_storage_directory_is_restored_from_a_fetched_image(
+    namenode: NamenodeDouble, shelf: Path, tmp_path: Path
+) -> None:
     """Restore an image according to docs/operations.md."""
     fetched(namenode, shelf)
     current = tmp_path / "restored" / "current"

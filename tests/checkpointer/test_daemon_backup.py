@@ -27,8 +27,8 @@ from tests.checkpointer.backup_support import (
     namenode,
     play,
 )
-from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
 
 __all__ = ["daemon", "namenode"]
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.parameters(2)
 # ---- normal operation --------------------------------------------------------------------------------------
 
 
-def test_new_backup_node_follows_the_stream_and_makes_a_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_backup_node_follows_the_stream_and_makes_a_checkpoint(namenode: NamenodeDouble, daemon: Daemon) -> None:
     base = namenode.image_txids()[-1]
     assert images(daemon.folder) == [base]
     daemon.follow()
@@ -59,7 +59,7 @@ def test_new_backup_node_follows_the_stream_and_makes_a_checkpoint(namenode: Str
     assert_same_segments(namenode, daemon)
 
 
-def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: NamenodeDouble, tmp_path: Path) -> None:
     with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         daemon.follow()
         namenode.write(5)
@@ -69,7 +69,7 @@ def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: StreamingNamen
     assert [each.in_progress for each in list_segments(daemon.folder)] == [True]
 
 
-def test_restarted_daemon_continues_where_it_stopped(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_restarted_daemon_continues_where_it_stopped(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as first:
         first.follow()
@@ -84,7 +84,7 @@ def test_restarted_daemon_continues_where_it_stopped(namenode: StreamingNamenode
         assert_same_segments(namenode, second)
 
 
-def test_service_makes_checkpoints_and_applies_retention(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_service_makes_checkpoints_and_applies_retention(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup", transactions=20, images_retained=1, extra_edits_retained=0)
     with Daemon(config) as daemon:
         daemon.follow()
@@ -97,7 +97,7 @@ def test_service_makes_checkpoints_and_applies_retention(namenode: StreamingName
         assert [each.first for each in list_segments(daemon.folder)] == [namenode.recorded_end + 1]
 
 
-def test_checkpoint_node_fetches_edits_without_a_stream(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_checkpoint_node_fetches_edits_without_a_stream(namenode: NamenodeDouble, tmp_path: Path) -> None:
     with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
         daemon.follow(2)
         assert (daemon.role.alarms(), namenode.streams) == ([], {})
@@ -110,7 +110,7 @@ def test_checkpoint_node_fetches_edits_without_a_stream(namenode: StreamingNamen
 # ---- faults of the stream ----------------------------------------------------------------------------------
 
 
-def test_daemon_registers_again_with_a_restarted_namenode(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_registers_again_with_a_restarted_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     namenode.restart()
@@ -122,7 +122,7 @@ def test_daemon_registers_again_with_a_restarted_namenode(namenode: StreamingNam
     assert_same_segments(namenode, daemon)
 
 
-def test_segments_missing_in_the_stream_are_fetched(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_segments_missing_in_the_stream_are_fetched(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.roll(streamed=False)
@@ -134,7 +134,7 @@ def test_segments_missing_in_the_stream_are_fetched(namenode: StreamingNamenode,
     assert_same_segments(namenode, daemon)
 
 
-def test_gap_before_a_streamed_segment_is_closed(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_gap_before_a_streamed_segment_is_closed(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.roll(streamed=False)
@@ -147,9 +147,7 @@ def test_gap_before_a_streamed_segment_is_closed(namenode: StreamingNamenode, da
 
 
 @pytest.mark.parametrize("kind", TAMPERS)
-def test_damaged_batch_is_rejected_and_the_stream_restarts(
-    kind: str, namenode: StreamingNamenode, daemon: Daemon
-) -> None:
+def test_damaged_batch_is_rejected_and_the_stream_restarts(kind: str, namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     good, namenode.tamper = namenode.tamper, TAMPERS[kind]
@@ -176,7 +174,7 @@ def test_damaged_batch_is_rejected_and_the_stream_restarts(
     ],
 )
 def test_edits_of_another_sender_are_rejected(
-    change: dict[str, Any], epoch: int, java_class: str, namenode: StreamingNamenode, daemon: Daemon
+    change: dict[str, Any], epoch: int, java_class: str, namenode: NamenodeDouble, daemon: Daemon
 ) -> None:
     daemon.follow()
     info = replace(JournalInfo.of(namenode.info), **change)
@@ -193,11 +191,11 @@ def test_edits_of_another_sender_are_rejected(
     assert in_sync(daemon)
 
 
-def test_edits_that_the_namenode_lost_are_set_aside(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_edits_that_the_namenode_lost_are_set_aside(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     written = namenode.written
-    namenode._written -= 3
+    namenode.written -= 3
     # transactions in transit to other journals are not lost
     daemon.follow()
     assert in_sync(daemon)
@@ -213,7 +211,7 @@ def test_edits_that_the_namenode_lost_are_set_aside(namenode: StreamingNamenode,
     assert in_sync(daemon)
 
 
-def test_daemon_waits_for_a_namenode_in_safe_mode(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_waits_for_a_namenode_in_safe_mode(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.safe_mode()
     daemon.follow()
     assert "safe mode" in daemon.role.alarms()[0]
@@ -245,7 +243,7 @@ class _WatchedLock:
         self.release()
 
 
-def test_frequent_polls_do_not_prevent_following(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_frequent_polls_do_not_prevent_following(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.safe_mode()
     daemon.follow()
     namenode.faults.clear()
@@ -259,7 +257,7 @@ def test_frequent_polls_do_not_prevent_following(namenode: StreamingNamenode, da
     assert in_sync(daemon)
 
 
-def test_refused_registration_is_an_alarm(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_refused_registration_is_an_alarm(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.faults["registerSubordinateNamenode"] = RemoteError("no", class_name="java.io.IOException")
     daemon.follow()
     assert daemon.role.alarms()
@@ -269,7 +267,7 @@ def test_refused_registration_is_an_alarm(namenode: StreamingNamenode, daemon: D
 
 
 def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This happens with Kerberos, because Hadoop's NameNode cannot log in to a backup node."""
     rolls = 0
@@ -297,7 +295,7 @@ def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
 # ---- checkpoints -------------------------------------------------------------------------------------------
 
 
-def test_stream_continues_while_an_image_is_saved(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_stream_continues_while_an_image_is_saved(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
 
@@ -316,7 +314,7 @@ def test_stream_continues_while_an_image_is_saved(namenode: StreamingNamenode, d
     assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_daemon_stops_if_the_namenode_requires_it(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_stops_if_the_namenode_requires_it(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.refuses_checkpoints = True
     with pytest.raises(RoleGaveUpError, match="requires this backup node to stop"):
@@ -324,9 +322,7 @@ def test_daemon_stops_if_the_namenode_requires_it(namenode: StreamingNamenode, d
 
 
 @pytest.mark.parametrize("step", ["startCheckpoint", "upload", "endCheckpoint"])
-def test_checkpoint_that_fails_at_the_namenode_is_retried(
-    step: str, namenode: StreamingNamenode, daemon: Daemon
-) -> None:
+def test_checkpoint_that_fails_at_the_namenode_is_retried(step: str, namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.faults[step] = 500 if step == "upload" else "cut"
     daemon.service.request(force=True, wait=True)
@@ -342,7 +338,7 @@ def test_checkpoint_that_fails_at_the_namenode_is_retried(
     assert namenode.ended[-1].current_segment_txid == namenode.recorded_end + 1
 
 
-def test_no_image_is_uploaded_if_the_namenode_needs_none(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_no_image_is_uploaded_if_the_namenode_needs_none(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.need_to_return_image = False
     daemon.follow()
     daemon.role.checkpoint(SilentObserver())

@@ -34,7 +34,6 @@ from tests.checkpointer.backup_support import (
     namenode,
     play,
 )
-from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.storage_support import (
     Damage,
     damage_all,
@@ -43,7 +42,8 @@ from tests.checkpointer.storage_support import (
     damage_frame,
     put_image,
 )
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import RECORDED, Case
 
@@ -56,7 +56,7 @@ def aside(daemon: Daemon) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("fsimage_*") if path.suffix != ".md5"}
 
 
-def assert_started_over(namenode: StreamingNamenode, daemon: Daemon, damaged: dict[str, bytes]) -> None:
+def assert_started_over(namenode: NamenodeDouble, daemon: Daemon, damaged: dict[str, bytes]) -> None:
     """Check that the damaged images are set aside, and that the node continues from the NameNode's image."""
     started_over = daemon.role.details().lost_past
     assert started_over is not None
@@ -69,7 +69,7 @@ def assert_started_over(namenode: StreamingNamenode, daemon: Daemon, damaged: di
     assert list(read_provenances([daemon.folder])) == [image_md5(ours)]
 
 
-def assert_continues(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
     assert in_sync(daemon), daemon.role.alarms()
     play(namenode)
     assert in_sync(daemon)
@@ -81,7 +81,7 @@ def assert_continues(namenode: StreamingNamenode, daemon: Daemon) -> None:
 # ---- a running node ----------------------------------------------------------------------------------------
 
 
-def test_images_damaged_while_in_sync_are_replaced(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_images_damaged_while_in_sync_are_replaced(namenode: NamenodeDouble, daemon: Daemon) -> None:
     """The image of the NameNode has the same name. The open segment remains, and its edits are not fetched."""
     namenode.started_at = 1000
     daemon.follow()
@@ -97,7 +97,7 @@ def test_images_damaged_while_in_sync_are_replaced(namenode: StreamingNamenode, 
 
 @pytest.mark.parametrize("damage", [damage_content, damage_digest])
 def test_images_that_fail_their_verification_while_in_sync_are_replaced(
-    namenode: StreamingNamenode, tmp_path: Path, damage: Damage
+    namenode: NamenodeDouble, tmp_path: Path, damage: Damage
 ) -> None:
     namenode.started_at = 1000
     config = config_for(namenode, tmp_path / "backup")
@@ -116,7 +116,7 @@ def test_images_that_fail_their_verification_while_in_sync_are_replaced(
 
 
 def test_image_that_the_namenode_lacks_is_set_aside_if_all_are_damaged(
-    namenode: StreamingNamenode, daemon: Daemon
+    namenode: NamenodeDouble, daemon: Daemon
 ) -> None:
     """The newest image has no counterpart at the NameNode, whose image is older."""
     namenode.started_at = 1000
@@ -132,7 +132,7 @@ def test_image_that_the_namenode_lacks_is_set_aside_if_all_are_damaged(
 
 
 def test_failed_start_over_is_repeated_and_causes_no_rolls(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     namenode.started_at = 1000
     daemon.follow()
@@ -157,7 +157,7 @@ def test_failed_start_over_is_repeated_and_causes_no_rolls(
 
 
 def test_fetched_image_that_cannot_be_loaded_is_fetched_and_set_aside_only_once(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The image of the NameNode has the same name as the damaged image."""
     namenode.started_at = 1000
@@ -179,7 +179,7 @@ def test_fetched_image_that_cannot_be_loaded_is_fetched_and_set_aside_only_once(
 
 
 def test_start_over_that_failed_before_the_fetch_is_repeated(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A deep comparison found the cause; the next check compares less."""
     daemon.follow()
@@ -198,7 +198,7 @@ def test_start_over_that_failed_before_the_fetch_is_repeated(
 
 
 def test_no_image_is_fetched_to_a_full_disk_if_all_are_damaged(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even the size of a damaged image shows how much space an image needs."""
     namenode.started_at = 1000
@@ -217,7 +217,7 @@ def test_no_image_is_fetched_to_a_full_disk_if_all_are_damaged(
 
 
 def test_image_that_becomes_damaged_again_is_not_fetched_at_each_check(
-    namenode: StreamingNamenode, daemon: Daemon
+    namenode: NamenodeDouble, daemon: Daemon
 ) -> None:
     daemon.follow()
     damage_all(daemon.folder, damage_frame)
@@ -234,7 +234,7 @@ def test_image_that_becomes_damaged_again_is_not_fetched_at_each_check(
 
 
 @pytest.mark.parametrize("damage", [damage_frame, damage_content, damage_digest])
-def test_node_whose_images_are_all_damaged_starts(namenode: StreamingNamenode, tmp_path: Path, damage: Damage) -> None:
+def test_node_whose_images_are_all_damaged_starts(namenode: NamenodeDouble, tmp_path: Path, damage: Damage) -> None:
     namenode.started_at = 1000
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as daemon:
@@ -259,7 +259,7 @@ def test_node_whose_images_are_all_damaged_starts(namenode: StreamingNamenode, t
     assert list_segments(folder)
 
 
-def test_every_directory_receives_the_image_with_the_same_name(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_every_directory_receives_the_image_with_the_same_name(namenode: NamenodeDouble, tmp_path: Path) -> None:
     roots = (tmp_path / "a", tmp_path / "b")
     config = config_for(namenode, tmp_path / "a", image_directories=roots)
     with Daemon(config):
@@ -277,7 +277,7 @@ def test_every_directory_receives_the_image_with_the_same_name(namenode: Streami
 
 
 def test_directory_that_cannot_store_the_image_is_not_used(
-    namenode: StreamingNamenode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise, its damaged image would count as a copy of the NameNode's image."""
     roots = (tmp_path / "a", tmp_path / "b")
@@ -307,7 +307,7 @@ def test_directory_that_cannot_store_the_image_is_not_used(
 
 
 @pytest.mark.parametrize("damage", [damage_frame, damage_content])
-def test_checkpoint_node_replaces_damaged_images(namenode: StreamingNamenode, tmp_path: Path, damage: Damage) -> None:
+def test_checkpoint_node_replaces_damaged_images(namenode: NamenodeDouble, tmp_path: Path, damage: Damage) -> None:
     namenode.started_at = 1000
     with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
         play(namenode)
@@ -330,7 +330,7 @@ def test_checkpoint_node_replaces_damaged_images(namenode: StreamingNamenode, tm
 
 
 def test_image_that_cannot_be_read_is_not_replaced(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.follow()
     namenode.write(5)

@@ -17,23 +17,23 @@ from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
-from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
 
 
 @pytest.fixture
-def namenode(tmp_path: Path) -> Iterator[StreamingNamenode]:
-    with StreamingNamenode(tmp_path / "nn") as running:
+def namenode(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with streaming_double(tmp_path / "nn") as running:
         yield running
 
 
 @pytest.fixture
-def config(namenode: StreamingNamenode, tmp_path: Path) -> CheckpointConfig:
+def config(namenode: NamenodeDouble, tmp_path: Path) -> CheckpointConfig:
     return backup_config(tmp_path / "backup", namenode.rpc_port, namenode.http_port)
 
 
-def first_life(namenode: StreamingNamenode, config: CheckpointConfig) -> list[EditLogSegment]:
+def first_life(namenode: NamenodeDouble, config: CheckpointConfig) -> list[EditLogSegment]:
     """Follow for two rolls and stop; return the finalized segments of the first directory."""
     with Daemon(config) as daemon:
         daemon.follow()
@@ -43,7 +43,7 @@ def first_life(namenode: StreamingNamenode, config: CheckpointConfig) -> list[Ed
         return [each for each in list_segments(daemon.folder) if not each.in_progress]
 
 
-def assert_continues(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow(3)
     assert in_sync(daemon), daemon.role.alarms()
     play(namenode)
@@ -63,7 +63,7 @@ def flip(path: Path, position: int) -> None:
 
 @pytest.mark.parametrize("position", [3, 40, -20])
 def test_a_damaged_segment_is_set_aside_and_fetched(
-    namenode: StreamingNamenode, config: CheckpointConfig, position: int
+    namenode: NamenodeDouble, config: CheckpointConfig, position: int
 ) -> None:
     finished = first_life(namenode, config)
     flip(finished[-1].path, position)
@@ -74,7 +74,7 @@ def test_a_damaged_segment_is_set_aside_and_fetched(
 
 
 def test_intact_copy_in_another_directory_is_used(
-    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
+    namenode: NamenodeDouble, config: CheckpointConfig, tmp_path: Path
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
     finished = first_life(namenode, config)
@@ -86,7 +86,7 @@ def test_intact_copy_in_another_directory_is_used(
 
 
 def test_directory_with_an_unreadable_segment_is_dropped(
-    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
+    namenode: NamenodeDouble, config: CheckpointConfig, tmp_path: Path
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
     finished = first_life(namenode, config)
@@ -100,7 +100,7 @@ def test_directory_with_an_unreadable_segment_is_dropped(
 
 
 def test_open_segment_that_also_exists_finalized_is_set_aside(
-    namenode: StreamingNamenode, config: CheckpointConfig
+    namenode: NamenodeDouble, config: CheckpointConfig
 ) -> None:
     # as if the file could not be renamed when the segment ended, and the segment was fetched before the next start
     finished = first_life(namenode, config)[-1]
@@ -111,7 +111,7 @@ def test_open_segment_that_also_exists_finalized_is_set_aside(
         assert_continues(namenode, daemon)
 
 
-def test_damaged_open_segment_is_set_aside(namenode: StreamingNamenode, config: CheckpointConfig) -> None:
+def test_damaged_open_segment_is_set_aside(namenode: NamenodeDouble, config: CheckpointConfig) -> None:
     with Daemon(config) as daemon:
         daemon.follow()
         namenode.write(9)
@@ -123,7 +123,7 @@ def test_damaged_open_segment_is_set_aside(namenode: StreamingNamenode, config: 
 
 
 def test_directory_in_which_recovery_fails_is_dropped(
-    namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, config: CheckpointConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
     first_life(namenode, config)
@@ -142,7 +142,7 @@ def test_directory_in_which_recovery_fails_is_dropped(
 
 
 def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
-    namenode: StreamingNamenode, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recover = BackupFollower.recover
 
@@ -165,7 +165,7 @@ def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
 
 
 def test_namenode_with_another_history_is_followed_from_its_image(
-    namenode: StreamingNamenode, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished = first_life(namenode, config)[0]
     path = namenode.folder / finished.path.name

@@ -17,10 +17,10 @@ from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, list_segments, read_ops
 from journal.segment_format import HEADER_SIZE
 from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
-from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.kill_harness import Kill, kill, kills, record
-from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.depth import sample
+from tests.namenode_stub.namenode_double import streaming_double
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
 
 
@@ -40,7 +40,7 @@ class Place:
         if source is not None:
             shutil.copytree(source.folder, folder, copy_function=shutil.copyfile)
         self.folder: Path = folder
-        self.namenode = StreamingNamenode(folder / "nn")
+        self.namenode = streaming_double(folder / "nn")
         if source is not None:
             self.namenode.go_on_as(source.namenode)
         self.namenode.batches = lambda count: itertools.chain([count // 2], [count - count // 2])

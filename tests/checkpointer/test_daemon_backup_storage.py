@@ -33,15 +33,15 @@ from tests.checkpointer.backup_support import (
     namenode,
     play,
 )
-from tests.checkpointer.fake_namenode import DEFAULT_CASE
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import RECORDED, Case, replications
 
 __all__ = ["daemon", "namenode"]
 
 
-def test_another_namespace_is_rejected_at_the_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_another_namespace_is_rejected_at_the_start(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -50,7 +50,7 @@ def test_another_namespace_is_rejected_at_the_start(namenode: StreamingNamenode,
         pass
 
 
-def test_new_storage_requires_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_new_storage_requires_the_namenode(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     namenode.faults["image"] = 410
     with pytest.raises(CheckpointError), Daemon(config):
@@ -66,7 +66,7 @@ def test_new_storage_requires_the_namenode(namenode: StreamingNamenode, tmp_path
         assert in_sync(daemon)
 
 
-def test_daemon_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_daemon_starts_while_the_namenode_is_down(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -79,7 +79,7 @@ def test_daemon_starts_while_the_namenode_is_down(namenode: StreamingNamenode, t
         assert in_sync(daemon)
 
 
-def test_image_is_fetched_again_if_its_edits_were_purged(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_image_is_fetched_again_if_its_edits_were_purged(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -88,7 +88,7 @@ def test_image_is_fetched_again_if_its_edits_were_purged(namenode: StreamingName
         for _ in range(3):
             namenode.write(10)
             other.checkpoint()
-    assert namenode.known_logs()[0].first > images(tmp_path / "backup/current")[-1] + 1
+    assert namenode.segments()[0].first > images(tmp_path / "backup/current")[-1] + 1
     with Daemon(config) as daemon:
         daemon.follow()
         assert in_sync(daemon)
@@ -96,7 +96,7 @@ def test_image_is_fetched_again_if_its_edits_were_purged(namenode: StreamingName
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_daemon_starts_over_with_an_upgraded_namenode(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_starts_over_with_an_upgraded_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.upgrade(c_time=77)
@@ -106,7 +106,7 @@ def test_daemon_starts_over_with_an_upgraded_namenode(namenode: StreamingNamenod
     assert daemon.role.storage_info().c_time == 77
 
 
-def test_newer_namenode_is_followed_during_a_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_newer_namenode_is_followed_during_a_rolling_upgrade(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.layouts_ahead = 1
     daemon.follow()
     assert in_sync(daemon)
@@ -117,7 +117,7 @@ def test_newer_namenode_is_followed_during_a_rolling_upgrade(namenode: Streaming
     assert in_sync(daemon)
 
 
-def test_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_new_storage_during_a_rolling_upgrade(namenode: NamenodeDouble, tmp_path: Path) -> None:
     namenode.layouts_ahead, namenode.reports_software = 1, True
     with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         assert daemon.role.storage_info() == namenode.info
@@ -127,7 +127,7 @@ def test_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp_p
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_refused_first_image_causes_no_roll(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_refused_first_image_causes_no_roll(namenode: NamenodeDouble, tmp_path: Path) -> None:
     """The NameNode refuses this host for every requested layout."""
     namenode.layouts_ahead, namenode.reports_software = 1, True
     namenode.faults["image"] = 403
@@ -140,7 +140,7 @@ def test_refused_first_image_causes_no_roll(namenode: StreamingNamenode, tmp_pat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_histories_end_with_the_image_of_hadoop(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_random_histories_end_with_the_image_of_hadoop(seed: int, namenode: NamenodeDouble, daemon: Daemon) -> None:
     """After batches, rolls, cuts, restarts and checkpoints in any order, the final image equals Hadoop's."""
     rng = random.Random(seed)
     namenode.batches = lambda count: _sizes(count, rng)
@@ -161,7 +161,7 @@ def _sizes(count: int, rng: random.Random) -> Iterator[int]:
         count -= size
 
 
-def _act(rng: random.Random, namenode: StreamingNamenode, daemon: Daemon) -> None:
+def _act(rng: random.Random, namenode: NamenodeDouble, daemon: Daemon) -> None:
     choice = rng.random()
     if choice < 0.55:
         namenode.write(rng.randint(1, 30))
@@ -181,7 +181,7 @@ def _act(rng: random.Random, namenode: StreamingNamenode, daemon: Daemon) -> Non
         daemon.service.request(force=True, wait=True)
 
 
-def test_failing_storage_directory_is_dropped(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_failing_storage_directory_is_dropped(namenode: NamenodeDouble, tmp_path: Path) -> None:
     folders = (tmp_path / "a", tmp_path / "b")
     config = config_for(namenode, tmp_path / "a", image_directories=folders, restore_directories=True)
     with Daemon(config) as daemon:
@@ -204,9 +204,7 @@ def test_failing_storage_directory_is_dropped(namenode: StreamingNamenode, tmp_p
         assert_same_segments(namenode, daemon)
 
 
-def test_full_disk_causes_no_rolls(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_causes_no_rolls(namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     daemon.follow()
     present = shutil.disk_usage(daemon.folder)
 
@@ -229,11 +227,11 @@ def test_full_disk_causes_no_rolls(
 
 
 def test_no_image_is_fetched_to_a_full_disk_after_a_lost_past(
-    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.follow()
     namenode.write(5)
-    namenode._written -= 3
+    namenode.written -= 3
     fetched, present = namenode.steps.count("image"), shutil.disk_usage(daemon.folder)
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda path: present._replace(free=0))
@@ -246,7 +244,7 @@ def test_no_image_is_fetched_to_a_full_disk_after_a_lost_past(
     assert in_sync(daemon)
 
 
-def test_layout_that_differs_from_the_image_causes_a_new_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_layout_that_differs_from_the_image_causes_a_new_start(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -260,7 +258,7 @@ def test_layout_that_differs_from_the_image_causes_a_new_start(namenode: Streami
         assert namenode.steps.count("image") == before + 1
 
 
-def test_images_get_the_layout_of_a_finalized_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_images_get_the_layout_of_a_finalized_rolling_upgrade(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     play(namenode)
     namenode.upgrade(layout_version=-66)
@@ -273,7 +271,7 @@ def test_images_get_the_layout_of_a_finalized_rolling_upgrade(namenode: Streamin
             assert image.layout_version == -66
 
 
-def test_new_settings_apply_from_the_next_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_settings_apply_from_the_next_checkpoint(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     codec = "org.apache.hadoop.io.compress.GzipCodec"
     daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=700.0))
@@ -281,9 +279,7 @@ def test_new_settings_apply_from_the_next_checkpoint(namenode: StreamingNamenode
         assert image.codec == codec
 
 
-def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(
-    namenode: StreamingNamenode, daemon: Daemon
-) -> None:
+def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(namenode: NamenodeDouble, daemon: Daemon) -> None:
     """A NameNode with the new setting has the same result, although streamed edits were replayed with the old
     setting.
     """
@@ -297,7 +293,7 @@ def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(
     assert {factor for number, factor in found.items() if number not in before} == {1}
 
 
-def test_new_timeout_applies_to_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_timeout_applies_to_the_next_call(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     assert in_sync(daemon)
     namenode.faults["startCheckpoint"] = "hang"
@@ -312,14 +308,14 @@ def test_new_timeout_applies_to_the_next_call(namenode: StreamingNamenode, daemo
     assert in_sync(daemon)
 
 
-def test_start_is_cancelled_during_the_first_image_transfer(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_start_is_cancelled_during_the_first_image_transfer(namenode: NamenodeDouble, tmp_path: Path) -> None:
     role = BackupRole(config_for(namenode, tmp_path / "backup"))
     with pytest.raises(CheckpointCancelledError):
         role.open(lambda: True)
     assert not (tmp_path / "backup/current").exists()
 
 
-def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: NamenodeDouble, tmp_path: Path) -> None:
     class Cancelled(SilentObserver):
         def cancelled(self) -> bool:
             return True
@@ -333,9 +329,7 @@ def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingName
         assert daemon.checkpoint().exists()
 
 
-def test_image_that_fails_its_verification_is_replaced_while_in_sync(
-    namenode: StreamingNamenode, tmp_path: Path
-) -> None:
+def test_image_that_fails_its_verification_is_replaced_while_in_sync(namenode: NamenodeDouble, tmp_path: Path) -> None:
     """A check after the verification replaces the image, from which a daemon that serves reads would answer."""
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as daemon:

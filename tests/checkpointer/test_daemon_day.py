@@ -34,11 +34,11 @@ from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
 from namenode_stub.ports import free_port
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.standby_support import config_for as standby_beside
 from tests.checkpointer.standby_support import write_edits
 from tests.checkpointer.virtual_day import DAY, LogBook, Scheduler, VirtualClock, daemon, stamp
 from tests.depth import deep
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.tools.status_schema import FILE
 
@@ -54,7 +54,9 @@ VALID = fastjsonschema.compile(json.loads(FILE.read_text()))
 class Day:
     """The daemon, its environment, and the expected state."""
 
-    def __init__(self, folder: Path, node: FakeNamenode, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, node: NamenodeDouble, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.folder, self.node, self.clock = folder, node, clock
         self._patch = monkeypatch
         self.log = LogBook(clock)
@@ -241,7 +243,7 @@ def says(*words: str) -> Callable[[str], bool]:
 def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
     clock = VirtualClock()
     clock.patch(monkeypatch)
-    with FakeNamenode(tmp_path / "name") as node:
+    with NamenodeDouble(tmp_path / "name") as node:
         node.now, node.busy = clock.wall, True
         node.checkpointed_at = clock.wall() - 10 * DAY
         found = Day(tmp_path, node, clock, monkeypatch)

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.clock import Clock
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 PERIOD = 3600.0
 
@@ -22,7 +22,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def secondary(node: FakeNamenode, tmp_path: Path, clock: Clock) -> Iterator[Secondary]:
+def secondary(node: NamenodeDouble, tmp_path: Path, clock: Clock) -> Iterator[Secondary]:
     """A new secondary, whose first checkpoint is due."""
     config = secondary_config(tmp_path, node.rpc_port, node.http_port)
     with Secondary(config, clock=clock) as running:
@@ -38,12 +38,12 @@ def states(secondary: Secondary, clock: Clock, seconds: float) -> list[TriggerSt
     return found
 
 
-def rolls(node: FakeNamenode) -> int:
+def rolls(node: NamenodeDouble) -> int:
     return node.steps.count("rollEditLog")
 
 
 def test_full_disk_causes_no_roll(
-    node: FakeNamenode, secondary: Secondary, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    node: NamenodeDouble, secondary: Secondary, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as full:
         full.setattr(
@@ -58,7 +58,7 @@ def test_full_disk_causes_no_roll(
     assert secondary.service.ready().ok
 
 
-def test_attempts_within_a_period_share_one_roll(node: FakeNamenode, secondary: Secondary, clock: Clock) -> None:
+def test_attempts_within_a_period_share_one_roll(node: NamenodeDouble, secondary: Secondary, clock: Clock) -> None:
     node.faults["segment-59"] = 500
     assert states(secondary, clock, PERIOD).count(TriggerState.FAILED) == 7
     assert rolls(node) == 1
@@ -72,7 +72,7 @@ def test_attempts_within_a_period_share_one_roll(node: FakeNamenode, secondary: 
 
 @pytest.mark.parametrize("what", ["forced", "saved", "upgraded"])
 def test_roll_is_requested_again_when_the_last_one_is_obsolete(
-    node: FakeNamenode, secondary: Secondary, clock: Clock, what: str
+    node: NamenodeDouble, secondary: Secondary, clock: Clock, what: str
 ) -> None:
     node.faults["segment-59"] = 500
     assert states(secondary, clock, 60) == [TriggerState.FAILED]

@@ -17,7 +17,6 @@ from hadoop_common.names import image_name, inprogress_name, segment_name
 from hadoop_common.storage_info import ForeignDirectoryError, parse_version
 from namenode_stub.formatting import format_storage, new_storage_info
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import (
     Secondary,
     differences,
@@ -28,13 +27,14 @@ from tests.checkpointer.secondary_support import (
     sound,
 )
 from tests.cli_runner import fingerprint, run_cli
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import replications
 
 HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
 
 
 @pytest.fixture
-def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
+def secondary(node: NamenodeDouble, tmp_path: Path) -> Iterator[Secondary]:
     with Secondary.of(tmp_path, node) as running:
         yield running
 
@@ -42,7 +42,7 @@ def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
 # ---- a whole checkpoint ------------------------------------------------------------------------------------
 
 
-def test_consecutive_checkpoints(node: FakeNamenode, secondary: Secondary) -> None:
+def test_consecutive_checkpoints(node: NamenodeDouble, secondary: Secondary) -> None:
     assert [done(secondary) for _ in range(3)] == [88, 151, 172]
     assert differences(node.expected, secondary.folder / image_name(172)) == []
     assert node.image(172).read_bytes() == (secondary.folder / image_name(172)).read_bytes()
@@ -63,7 +63,7 @@ def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(secondary: S
 
 
 def test_secondary_that_kept_up_continues_after_another_one(
-    node: FakeNamenode, secondary: Secondary, tmp_path: Path
+    node: NamenodeDouble, secondary: Secondary, tmp_path: Path
 ) -> None:
     """The NameNode purges the secondary's image in between. Without the newest image, the secondary would start
     over.
@@ -82,7 +82,7 @@ def test_secondary_that_kept_up_continues_after_another_one(
 
 
 def test_secondary_that_keeps_up_sets_a_lost_past_aside(
-    node: FakeNamenode, secondary: Secondary, tmp_path: Path
+    node: NamenodeDouble, secondary: Secondary, tmp_path: Path
 ) -> None:
     """The other secondary's images do not replace the images of the lost past."""
     done(secondary)
@@ -99,7 +99,7 @@ def test_secondary_that_keeps_up_sets_a_lost_past_aside(
     assert image_txids(secondary.folder) == node.image_txids()[-2:]
 
 
-def test_only_missing_files_are_fetched(node: FakeNamenode, secondary: Secondary) -> None:
+def test_only_missing_files_are_fetched(node: NamenodeDouble, secondary: Secondary) -> None:
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD
     assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
@@ -111,7 +111,7 @@ def test_only_missing_files_are_fetched(node: FakeNamenode, secondary: Secondary
     assert node.transfers() == ["segment-89", "segment-111", "segment-137", "upload"]
 
 
-def test_a_restart_fetches_nothing_again(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_restart_fetches_nothing_again(node: NamenodeDouble, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node) as first:
         done(first)
     node.steps.clear()
@@ -125,7 +125,7 @@ def test_checkpoint_is_due_without_an_image(secondary: Secondary) -> None:
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
 
 
-def test_poll_skips_until_the_period_ends(node: FakeNamenode, tmp_path: Path) -> None:
+def test_poll_skips_until_the_period_ends(node: NamenodeDouble, tmp_path: Path) -> None:
     """The period begins at the image on disk, regardless of restarts of the daemon."""
     with Secondary.of(tmp_path, node) as first:
         done(first)
@@ -140,21 +140,21 @@ def test_poll_skips_until_the_period_ends(node: FakeNamenode, tmp_path: Path) ->
         assert third.service.poll().details["reason"] == "period"
 
 
-def test_poll_is_triggered_by_transactions(node: FakeNamenode, tmp_path: Path) -> None:
+def test_poll_is_triggered_by_transactions(node: NamenodeDouble, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__txns="30") as secondary:
         result = secondary.service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "txns")
 
 
 def test_segment_of_a_later_roll_is_not_merged_yet(
-    node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+    node: NamenodeDouble, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roll = node.roll_edit_log
 
-    def rolled_twice(caller: object) -> object:
-        signature = roll(caller)  # type: ignore[arg-type]
-        roll(caller)  # type: ignore[arg-type]
-        return signature
+    def rolled_twice() -> int:
+        first = roll()
+        roll()
+        return first
 
     monkeypatch.setattr(node, "roll_edit_log", rolled_twice)
     assert done(secondary) == 88
@@ -162,7 +162,7 @@ def test_segment_of_a_later_roll_is_not_merged_yet(
 
 def test_checkpoint_with_a_hadoop_3_namenode(tmp_path: Path) -> None:
     with (
-        FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=8, release=3) as node,
+        NamenodeDouble(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=8, release=3) as node,
         Secondary.of(tmp_path, node) as secondary,
     ):
         assert done(secondary) == 164
@@ -172,7 +172,7 @@ def test_checkpoint_with_a_hadoop_3_namenode(tmp_path: Path) -> None:
 # ---- storage -----------------------------------------------------------------------------------------------
 
 
-def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_path: Path) -> None:
+def test_several_directories_for_images_and_for_edits(node: NamenodeDouble, tmp_path: Path) -> None:
     images, edits = ([tmp_path / f"{kind}{number}" for number in range(2)] for kind in ("images", "edits"))
     values = {
         "dfs.namenode.checkpoint.dir": ",".join(map(str, images)),
@@ -193,7 +193,7 @@ def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_pa
 
 
 def test_new_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
-    node = FakeNamenode(tmp_path / "name")
+    node = NamenodeDouble(tmp_path / "name")
     node.start()
     node.stop()
     with Secondary.of(tmp_path, node) as secondary:
@@ -214,7 +214,7 @@ def test_status_shows_the_durations_of_the_last_checkpoint(secondary: Secondary)
     assert list(seconds) == ["fetch", "load", "replay", "save", "upload"]
 
 
-def test_directory_with_images_but_no_version_is_rejected(node: FakeNamenode, tmp_path: Path) -> None:
+def test_directory_with_images_but_no_version_is_rejected(node: NamenodeDouble, tmp_path: Path) -> None:
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
     for name in ("VERSION", "seen_txid"):
         (tmp_path / "secondary/current" / name).unlink()
@@ -223,7 +223,7 @@ def test_directory_with_images_but_no_version_is_rejected(node: FakeNamenode, tm
 
 
 @pytest.mark.parametrize("kind", ["JOURNAL_NODE", "DATA_NODE"])
-def test_directory_of_another_node_is_rejected_unchanged(node: FakeNamenode, tmp_path: Path, kind: str) -> None:
+def test_directory_of_another_node_is_rejected_unchanged(node: NamenodeDouble, tmp_path: Path, kind: str) -> None:
     current = tmp_path / "secondary" / "current"
     current.mkdir(parents=True)
     text = f"storageType={kind}\nclusterID=CID\nnamespaceID=1\ncTime=0\nlayoutVersion=-57\n"
@@ -242,7 +242,7 @@ def test_directory_of_another_node_is_rejected_unchanged(node: FakeNamenode, tmp
 
 
 @pytest.mark.parametrize("evidence", ["seen_txid", "open segment"])
-def test_directory_of_a_stopped_namenode_is_rejected(node: FakeNamenode, tmp_path: Path, evidence: str) -> None:
+def test_directory_of_a_stopped_namenode_is_rejected(node: NamenodeDouble, tmp_path: Path, evidence: str) -> None:
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
     if evidence == "open segment":
@@ -256,7 +256,7 @@ def test_directory_of_a_stopped_namenode_is_rejected(node: FakeNamenode, tmp_pat
 
 
 @pytest.mark.parametrize("seen_txid", [None, "0"])
-def test_directory_of_another_secondary_is_adopted(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
+def test_directory_of_another_secondary_is_adopted(node: NamenodeDouble, tmp_path: Path, seen_txid: str | None) -> None:
     """Hadoop's secondary writes no seen_txid; an earlier release of our secondary wrote 0."""
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
@@ -269,7 +269,7 @@ def test_directory_of_another_secondary_is_adopted(node: FakeNamenode, tmp_path:
         assert done(secondary) == 88
 
 
-def test_start_with_one_of_two_directories_unusable(node: FakeNamenode, tmp_path: Path) -> None:
+def test_start_with_one_of_two_directories_unusable(node: NamenodeDouble, tmp_path: Path) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     values = {"dfs__namenode__checkpoint__dir": ",".join(map(str, roots))}
     with Secondary.of(tmp_path, node, **values) as secondary:
@@ -288,7 +288,7 @@ def test_start_with_one_of_two_directories_unusable(node: FakeNamenode, tmp_path
     assert image_txids(roots[0] / "current")[-1] == 172
 
 
-def test_only_directory_is_used_again_once_it_is_readable(node: FakeNamenode, tmp_path: Path) -> None:
+def test_only_directory_is_used_again_once_it_is_readable(node: NamenodeDouble, tmp_path: Path) -> None:
     """An unreadable image proves nothing, and the directory is used again automatically."""
     root = tmp_path / "secondary"
     with Secondary.of(tmp_path, node) as secondary:
@@ -306,7 +306,7 @@ def test_only_directory_is_used_again_once_it_is_readable(node: FakeNamenode, tm
         assert (status["ready"], status["transactionsBehind"], status["alarms"]) == (True, behind, [])
 
 
-def test_lost_directory_is_dropped(node: FakeNamenode, tmp_path: Path) -> None:
+def test_lost_directory_is_dropped(node: NamenodeDouble, tmp_path: Path) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         done(secondary)
@@ -322,7 +322,7 @@ def test_lost_directory_is_dropped(node: FakeNamenode, tmp_path: Path) -> None:
     assert image_txids(roots[0] / "current") == [172]
 
 
-def test_old_images_and_edits_are_deleted(node: FakeNamenode, tmp_path: Path) -> None:
+def test_old_images_and_edits_are_deleted(node: NamenodeDouble, tmp_path: Path) -> None:
     changes = {"dfs.namenode.num.checkpoints.retained": "1", "dfs.namenode.num.extra.edits.retained": "0"}
     with Secondary.of(tmp_path, node, **changes) as secondary:
         done(secondary)
@@ -334,7 +334,7 @@ def test_old_images_and_edits_are_deleted(node: FakeNamenode, tmp_path: Path) ->
 # ---- the origin of a checkpoint ----------------------------------------------------------------------------
 
 
-def test_another_namespace_is_rejected_before_the_roll(node: FakeNamenode, secondary: Secondary) -> None:
+def test_another_namespace_is_rejected_before_the_roll(node: NamenodeDouble, secondary: Secondary) -> None:
     done(secondary)
     node.steps.clear()
     node.upgrade(cluster_id="CID-other")
@@ -346,7 +346,9 @@ def test_another_namespace_is_rejected_before_the_roll(node: FakeNamenode, secon
 
 
 @pytest.mark.parametrize("layout", [-52, -70])
-def test_unsupported_layout_is_rejected_before_the_roll(node: FakeNamenode, secondary: Secondary, layout: int) -> None:
+def test_unsupported_layout_is_rejected_before_the_roll(
+    node: NamenodeDouble, secondary: Secondary, layout: int
+) -> None:
     node.upgrade(layout_version=layout)
     result = secondary.checkpoint()
     assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
@@ -354,7 +356,7 @@ def test_unsupported_layout_is_rejected_before_the_roll(node: FakeNamenode, seco
     assert not secondary.folder.exists()
 
 
-def test_upgrade_of_the_namenode_is_adopted(node: FakeNamenode, secondary: Secondary) -> None:
+def test_upgrade_of_the_namenode_is_adopted(node: NamenodeDouble, secondary: Secondary) -> None:
     done(secondary)
     node.upgrade(c_time=77)
     node.steps.clear()
@@ -368,7 +370,7 @@ def test_upgrade_of_the_namenode_is_adopted(node: FakeNamenode, secondary: Secon
 
 def test_rolling_upgrade_does_not_change_version(tmp_path: Path) -> None:
     with (
-        FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", release=3) as node,
+        NamenodeDouble(tmp_path / "name", "hadoop-3.4.1/segments", release=3) as node,
         Secondary.of(tmp_path, node) as secondary,
     ):
         done(secondary)
@@ -386,7 +388,7 @@ def test_rolling_upgrade_does_not_change_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("until", [50, 88, 200])
 def test_images_of_a_lost_past_are_not_offered_after_a_set_back(
-    node: FakeNamenode, secondary: Secondary, until: int
+    node: NamenodeDouble, secondary: Secondary, until: int
 ) -> None:
     """The NameNode is behind our image, exactly at its txid, or far ahead. In each case, the secondary makes and offers
     only an image of the NameNode's current past.
@@ -405,7 +407,7 @@ def test_images_of_a_lost_past_are_not_offered_after_a_set_back(
     assert secondary.service.ready().ok
 
 
-def test_an_image_that_the_namenode_has_is_not_offered(node: FakeNamenode, tmp_path: Path) -> None:
+def test_an_image_that_the_namenode_has_is_not_offered(node: NamenodeDouble, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node) as first:
         done(first)
     with Secondary.of(tmp_path, node) as second:
@@ -418,7 +420,7 @@ def test_an_image_that_the_namenode_has_is_not_offered(node: FakeNamenode, tmp_p
 
 
 def test_too_many_failed_merges_end_the_daemon(
-    node: FakeNamenode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise StorageError("it does not fit")
@@ -437,7 +439,7 @@ def test_too_many_failed_merges_end_the_daemon(
 
 
 def test_all_files_are_fetched_again_after_a_failed_merge(
-    node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+    node: NamenodeDouble, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError("disk on fire")

@@ -9,13 +9,13 @@ import pytest
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.names import image_name
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, done, secondary_config, sound
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 # ---- damaged files in the directories ----------------------------------------------------------------------
 
 
-def test_a_damaged_image_is_fetched_again(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_damaged_image_is_fetched_again(node: NamenodeDouble, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node) as first:
         done(first)
         path = first.folder / image_name(88)
@@ -30,7 +30,7 @@ def test_a_damaged_image_is_fetched_again(node: FakeNamenode, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("cut", [0, 5, -7])
-def test_a_damaged_segment_is_fetched_again(node: FakeNamenode, tmp_path: Path, cut: int) -> None:
+def test_a_damaged_segment_is_fetched_again(node: NamenodeDouble, tmp_path: Path, cut: int) -> None:
     with Secondary.of(tmp_path, node) as first:
         node.faults["segment-59"] = 500
         assert first.checkpoint().state is TriggerState.FAILED

@@ -11,10 +11,10 @@ from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.kill_harness import kill, kills, record
 from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, secondary_config, sound
 from tests.depth import sample
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 FIRST = 58
 
@@ -38,7 +38,7 @@ class Place:
         if source is not None:
             shutil.copytree(source, folder, copy_function=shutil.copyfile)
         self.folder = folder
-        self.node = FakeNamenode(folder / "name", per_roll=2)
+        self.node = NamenodeDouble(folder / "name", per_roll=2)
         self.current = folder / "secondary" / "current"
 
     def arguments(self) -> tuple[str, int, int]:

@@ -26,9 +26,9 @@ from node_state.history import COMPARISON, DIFFERENT, EQUAL, HistoryEntry
 from node_state.state import ShadowState
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, image_txids
 from tests.checkpointer.set_back_support import OURS, noted
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 WEEK = 7 * 86_400.0
 # keeps a base image for each comparison
@@ -54,7 +54,7 @@ def compare_here(ours: Path, theirs: Path, cancelled: Callable[[], bool]) -> str
 class Shadow:
     """A secondary in shadow mode whose comparisons run in this process; `at` is seconds since the epoch."""
 
-    def __init__(self, folder: Path, node: FakeNamenode) -> None:
+    def __init__(self, folder: Path, node: NamenodeDouble) -> None:
         self.at = node.checkpointed_at
         self.secondary = Secondary.of(folder, node, checkpointer__shadow="true", **KEPT)
         config = self.secondary.config
@@ -83,25 +83,25 @@ class Shadow:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name") as running:
+def node(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with NamenodeDouble(tmp_path / "name") as running:
         running.started_at = 1
         yield running
 
 
 @pytest.fixture
-def shadow(node: FakeNamenode, tmp_path: Path) -> Iterator[Shadow]:
+def shadow(node: NamenodeDouble, tmp_path: Path) -> Iterator[Shadow]:
     shadow = Shadow(tmp_path, node)
     with shadow.secondary:
         yield shadow
 
 
-def end_segments(node: FakeNamenode) -> None:
+def end_segments(node: NamenodeDouble) -> None:
     """Request a roll, as another checkpointer does."""
-    node._roll()
+    node.roll()
 
 
-def damage(node: FakeNamenode) -> None:
+def damage(node: NamenodeDouble) -> None:
     """Rename a directory in the NameNode's newest image."""
     path = node.image(node.image_txids()[-1])
     content = path.read_bytes().replace(b"bairmi", b"damage")
@@ -114,7 +114,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_every_image_of_the_namenode_is_compared(
-    node: FakeNamenode, shadow: Shadow, caplog: pytest.LogCaptureFixture
+    node: NamenodeDouble, shadow: Shadow, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     before = files(node.folder)
@@ -171,7 +171,7 @@ def test_every_image_of_the_namenode_is_compared(
     assert shadow.secondary.role.targets[0].result == "never"
 
 
-def test_image_uploaded_by_another_checkpointer_is_compared(node: FakeNamenode, shadow: Shadow) -> None:
+def test_image_uploaded_by_another_checkpointer_is_compared(node: NamenodeDouble, shadow: Shadow) -> None:
     # at each poll, a roll, its segments and the image that contains them appear together
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     assert shadow.compare() == ShadowState()
@@ -180,7 +180,7 @@ def test_image_uploaded_by_another_checkpointer_is_compared(node: FakeNamenode, 
     assert str(shadow.compare()) == "1 of 1 equal"
 
 
-def test_fetched_image_with_provenance_is_not_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
+def test_fetched_image_with_provenance_is_not_compared_with_itself(node: NamenodeDouble, shadow: Shadow) -> None:
     """A standby has stored the last runs of an image of the NameNode."""
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     folder = shadow.secondary.folder
@@ -189,7 +189,7 @@ def test_fetched_image_with_provenance_is_not_compared_with_itself(node: FakeNam
     assert shadow.compare() == ShadowState()
 
 
-def test_failed_first_fetch_is_not_repeated_at_every_poll(node: FakeNamenode, tmp_path: Path) -> None:
+def test_failed_first_fetch_is_not_repeated_at_every_poll(node: NamenodeDouble, tmp_path: Path) -> None:
     at = 0.0
     config = Secondary.of(tmp_path, node, checkpointer__shadow="true", **KEPT).config
     node.faults["image"] = "digest"
@@ -210,7 +210,7 @@ def test_failed_first_fetch_is_not_repeated_at_every_poll(node: FakeNamenode, tm
         assert image_txids(secondary.folder) == [node.image_txids()[-1]]
 
 
-def test_image_of_the_namenode_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
+def test_image_of_the_namenode_is_never_compared_with_itself(node: NamenodeDouble, shadow: Shadow) -> None:
     secondary = shadow.secondary
     end_segments(node)
     made = secondary.checkpoint().details["txid"]
@@ -230,7 +230,9 @@ def test_image_of_the_namenode_is_never_compared_with_itself(node: FakeNamenode,
     assert (state.txid, str(state)) == (made, "0 of 1 equal")
 
 
-def test_killed_comparison_leaves_no_files(node: FakeNamenode, shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_comparison_leaves_no_files(
+    node: NamenodeDouble, shadow: Shadow, monkeypatch: pytest.MonkeyPatch
+) -> None:
     end_segments(node)
     shadow.secondary.checkpoint()
     node.save_namespace()
@@ -253,7 +255,7 @@ def test_killed_comparison_leaves_no_files(node: FakeNamenode, shadow: Shadow, m
     assert shadow.kept == [different]
 
 
-def test_failed_comparison_is_retried_after_a_wait(node: FakeNamenode, shadow: Shadow) -> None:
+def test_failed_comparison_is_retried_after_a_wait(node: NamenodeDouble, shadow: Shadow) -> None:
     end_segments(node)
     shadow.secondary.checkpoint()
     node.save_namespace()

@@ -13,16 +13,15 @@ from checkpointer.roles.role import CheckpointRole
 from checkpointer.roles.secondary.role import SecondaryRole
 from servlets.status import TriggerResult, TriggerState
 from tests.checkpointer.backup_support import backup_config
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import secondary_config
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 from tests.namenode_stub.stub_support import wait_until
 
 FOREVER = {"ipc.client.rpc-timeout.ms": "3600000", "dfs.image.transfer.timeout": "3600000"}
 LONG_ENOUGH = 300.0
 
 
-def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNamenode, step: str) -> None:
+def assert_stops(role: CheckpointRole, service: CheckpointService, node: NamenodeDouble, step: str) -> None:
     stopping = threading.Event()
     results: list[TriggerResult] = []
     role.open(stopping.is_set)
@@ -50,7 +49,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
 
 @pytest.mark.parametrize("step", ["getTransactionId", "rollEditLog", "image", "segment-33"])
 def test_secondary_stops_during_a_hanging_request(tmp_path: Path, step: str) -> None:
-    with FakeNamenode(tmp_path / "name") as node:
+    with NamenodeDouble(tmp_path / "name") as node:
         config = secondary_config(tmp_path, node.rpc_port, node.http_port, **FOREVER)
         role = SecondaryRole(config)
         assert_stops(role, CheckpointService(role, config), node, step)
@@ -59,7 +58,7 @@ def test_secondary_stops_during_a_hanging_request(tmp_path: Path, step: str) -> 
 
 @pytest.mark.parametrize("step", ["registerSubordinateNamenode", "startCheckpoint", "getEditLogManifest", "segment-33"])
 def test_backup_stops_during_a_hanging_request(tmp_path: Path, step: str) -> None:
-    with StreamingNamenode(tmp_path / "name") as node:
+    with streaming_double(tmp_path / "name") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER)
         role = BackupRole(config)
         node.roll()
@@ -69,7 +68,7 @@ def test_backup_stops_during_a_hanging_request(tmp_path: Path, step: str) -> Non
 
 def test_backup_stops_while_following_a_hanging_namenode(tmp_path: Path) -> None:
     stopping = threading.Event()
-    with StreamingNamenode(tmp_path / "name") as node:
+    with streaming_double(tmp_path / "name") as node:
         role = BackupRole(backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER))
         role.open(stopping.is_set)
         node.faults["getTransactionId"] = "hang"

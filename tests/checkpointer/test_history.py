@@ -17,9 +17,8 @@ from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_file import EditLogSegment
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 
 
 def logs(*bounds: tuple[int, int]) -> list[RemoteEditLog]:
@@ -61,7 +60,7 @@ def test_another_history_is_detected(image: int, ours: list[tuple[int, int]], me
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: Path, restarted: bool) -> None:
+def test_secondary_offers_no_image_of_a_lost_past(node: NamenodeDouble, tmp_path: Path, restarted: bool) -> None:
     node.faults["upload"] = 500
     first = Secondary.of(tmp_path, node)
     with first:
@@ -76,7 +75,7 @@ def test_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: 
             assert_no_lost_past_is_offered(node, second)
 
 
-def assert_no_lost_past_is_offered(node: FakeNamenode, secondary: Secondary) -> None:
+def assert_no_lost_past_is_offered(node: NamenodeDouble, secondary: Secondary) -> None:
     node.steps.clear()
     secondary.service.poll()
     assert "upload" not in node.steps
@@ -89,7 +88,7 @@ def assert_no_lost_past_is_offered(node: FakeNamenode, secondary: Secondary) -> 
 
 
 def test_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
-    with StreamingNamenode(tmp_path / "nn") as node:
+    with streaming_double(tmp_path / "nn") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
         with Daemon(config) as daemon:
             daemon.follow()
@@ -99,7 +98,6 @@ def test_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
             node.faults.clear()
         before = node.image_txids()
         node.set_back(made + 10)
-        node._written = node._last
         with Daemon(config) as daemon:
             daemon.service.poll()
             assert node.image_txids() == before

@@ -16,9 +16,9 @@ import pytest
 from checkpointer.storage.lost_pasts import LOST_PAST
 from hadoop_common.names import image_name
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary
 from tests.depth import deep
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
 HOUR = 3600.0
 # duration and interval of events, in hours
@@ -31,7 +31,7 @@ class IdleCluster:
     def __init__(self, folder: Path) -> None:
         self.passed = 0.0
         self._folder = folder
-        self.node = FakeNamenode(folder / "name", "hadoop-3.4.1/segments", release=3)
+        self.node = NamenodeDouble(folder / "name", "hadoop-3.4.1/segments", release=3)
         self.node.now = lambda: self.passed
         self.node.checkpointed_at = -HOUR
         # the NameNode accepts hourly images, but not more frequent images

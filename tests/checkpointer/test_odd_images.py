@@ -14,7 +14,6 @@ from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, differences
 from tests.checkpointer.storage_support import (
     IMAGE_TXID,
@@ -28,7 +27,7 @@ from tests.checkpointer.storage_support import (
     recorded_directory,
     refuse_to_load,
 )
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 
 OLD, FAR = 3, 9_000_000
 
@@ -203,7 +202,7 @@ def test_older_image_replaces_an_excluded_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("txid", [OLD, FAR], ids=["old", "far"])
 @pytest.mark.parametrize("damage", ALL)
-def test_secondary_ignores_an_unusable_image(node: FakeNamenode, tmp_path: Path, damage: Damage, txid: int) -> None:
+def test_secondary_ignores_an_unusable_image(node: NamenodeDouble, tmp_path: Path, damage: Damage, txid: int) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().details["txid"] == 88
     damage(secondary.folder / image_name(txid))
@@ -219,7 +218,7 @@ def test_secondary_ignores_an_unusable_image(node: FakeNamenode, tmp_path: Path,
     assert os.path.lexists(secondary.folder / image_name(txid)) or (damage is wrong_digest and txid == OLD)
 
 
-def test_damaged_own_image_is_not_offered_and_causes_no_lost_past(node: FakeNamenode, tmp_path: Path) -> None:
+def test_damaged_own_image_is_not_offered_and_causes_no_lost_past(node: NamenodeDouble, tmp_path: Path) -> None:
     node.faults["upload"] = 500
     with Secondary.of(tmp_path, node) as secondary:
         txid = secondary.checkpoint().details["txid"]
@@ -240,7 +239,7 @@ def test_damaged_own_image_is_not_offered_and_causes_no_lost_past(node: FakeName
 
 @pytest.mark.parametrize("damage", [directory, cut, empty_digest, wrong_digest])
 def test_backup_ignores_an_unusable_image(tmp_path: Path, damage: Damage) -> None:
-    with StreamingNamenode(tmp_path / "nn") as node:
+    with streaming_double(tmp_path / "nn") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
         with Daemon(config) as daemon:
             daemon.follow()
@@ -259,7 +258,7 @@ def test_backup_ignores_an_unusable_image(tmp_path: Path, damage: Damage) -> Non
 def test_backup_continues_from_an_older_image_if_the_newest_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with StreamingNamenode(tmp_path / "nn") as node:
+    with streaming_double(tmp_path / "nn") as node:
         with Daemon(backup_config(tmp_path / "backup", node.rpc_port, node.http_port)) as daemon:
             daemon.follow()
             node.write(5)
@@ -277,7 +276,7 @@ def test_backup_continues_from_an_older_image_if_the_newest_is_damaged(
 
 @pytest.mark.parametrize("damage", ["content", "cut", "missing"])
 def test_secondary_continues_from_an_older_image_of_the_namenode(
-    node: FakeNamenode, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+    node: NamenodeDouble, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         older, newest = (secondary.checkpoint().details["txid"] for _ in range(2))
@@ -299,7 +298,7 @@ def test_secondary_continues_from_an_older_image_of_the_namenode(
 
 @pytest.mark.parametrize("ruin", [damage_frame, damage_content, damage_digest])
 def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
-    node: FakeNamenode, tmp_path: Path, ruin: Damage
+    node: NamenodeDouble, tmp_path: Path, ruin: Damage
 ) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         for _ in range(2):
@@ -316,17 +315,17 @@ def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
 @pytest.mark.parametrize("uploaded", [False, True])
 @pytest.mark.parametrize("ruin", [damage_frame, damage_content])
 def test_shadow_mode_continues_from_the_namenode_if_all_images_are_damaged(
-    node: FakeNamenode, tmp_path: Path, ruin: Damage, uploaded: bool
+    node: NamenodeDouble, tmp_path: Path, ruin: Damage, uploaded: bool
 ) -> None:
     """Another checkpointer may have uploaded an image with the same name as the image that was made here."""
     with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
-        node.roll_edit_log(None)
+        node.roll_edit_log()
         made = secondary.checkpoint().details["txid"]
         if uploaded:
             node.take(made, (secondary.folder / image_name(made)).read_bytes())
     damage_all(secondary.folder, ruin)
     with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
-        node.roll_edit_log(None)
+        node.roll_edit_log()
         # the first attempt finds damage in the content
         results = [secondary.checkpoint() for _ in range(2)]
         assert TriggerState.DONE in [result.state for result in results], results
@@ -339,7 +338,7 @@ def test_shadow_mode_continues_from_the_namenode_if_all_images_are_damaged(
 
 
 @pytest.mark.parametrize("damage", ["directory", "pipe", "dangling", "empty", "zeros", "text"])
-def test_secondary_ignores_files_named_like_segments(node: FakeNamenode, tmp_path: Path, damage: str) -> None:
+def test_secondary_ignores_files_named_like_segments(node: NamenodeDouble, tmp_path: Path, damage: str) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()

@@ -28,7 +28,7 @@ from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.set_back_model import ModelSegment
 from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
-from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted, wait_until
 
 # ---- stored images -----------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edi
 
 
 def test_fetched_image_of_a_backup_node_after_a_purge(tmp_path: Path) -> None:
-    with StreamingNamenode(tmp_path / "nn") as node:
+    with NamenodeDouble(tmp_path / "nn", per_roll=1) as node:
         node.started_at, node.keeps_edits = 1000, True
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
         with Backup(config):

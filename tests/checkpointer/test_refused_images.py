@@ -34,10 +34,10 @@ from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
 from namenode_stub.ports import free_port
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
 from tests.web_server import QuietHandler, web_server
@@ -154,7 +154,7 @@ def test_refusal_depends_on_time_and_transactions(txid: int, now: float, refuses
 
 
 def test_acceptance_is_read_from_jmx(tmp_path: Path) -> None:
-    with FakeNamenode(tmp_path / "name") as node:
+    with NamenodeDouble(tmp_path / "name") as node:
         node.checkpointed_at = 1000.25
         found = ask_acceptance(node.url, timeout=600)
         assert found == ImageAcceptance("2.7.3", "active", 1000.25, node.image_txids()[-1])
@@ -308,14 +308,14 @@ def test_refusal_because_of_our_own_image_keeps_us_primary(uploaded: float | Non
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=2, release=3) as running:
+def node(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with NamenodeDouble(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=2, release=3) as running:
         running.recent = 3600, 1000
         yield running
 
 
 def test_early_forced_checkpoint_is_refused_and_later_accepted(
-    node: FakeNamenode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     with Secondary.of(tmp_path, node) as secondary:
@@ -346,7 +346,7 @@ def test_early_forced_checkpoint_is_refused_and_later_accepted(
         assert target["takesFrom"] == pytest.approx(node.checkpointed_at + 2700, abs=2)
 
 
-def test_next_checkpoint_is_due_when_the_namenode_accepts_it(node: FakeNamenode, tmp_path: Path) -> None:
+def test_next_checkpoint_is_due_when_the_namenode_accepts_it(node: NamenodeDouble, tmp_path: Path) -> None:
     clock = Clock()
     with Secondary.of(tmp_path, node) as secondary:
         service = CheckpointService(secondary.role, secondary.config, clock=clock)
@@ -364,7 +364,7 @@ def test_next_checkpoint_is_due_when_the_namenode_accepts_it(node: FakeNamenode,
 
 
 @contextmanager
-def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
+def daemon(tmp_path: Path, node: NamenodeDouble) -> Iterator[Path]:
     """Run a daemon in a thread; yield its configuration directory."""
     port = free_port()
     values = {
@@ -397,7 +397,7 @@ def _takes_from(url: str) -> float | None:
     return found
 
 
-def test_output_of_a_refused_forced_checkpoint(node: FakeNamenode, tmp_path: Path) -> None:
+def test_output_of_a_refused_forced_checkpoint(node: NamenodeDouble, tmp_path: Path) -> None:
     with daemon(tmp_path, node) as conf:
         reported = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
         assert (reported.code, reported.out) == (8, "")

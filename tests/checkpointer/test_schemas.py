@@ -11,10 +11,10 @@ import pytest
 from hadoop_common.cli.output import as_failure
 from journal.errors import CorruptOpError
 from node_state.state import NodeState, RoleDetails, as_json
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.secondary_support import Secondary
 from tests.cli_runner import run_cli
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.site_files import write_site
 from tests.tools.status_schema import FILE, schema
 
@@ -32,7 +32,7 @@ def test_status_without_a_key_is_invalid() -> None:
 
 
 def test_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path) -> None:
-    with FakeNamenode(tmp_path / "name") as node, Secondary.of(tmp_path, node) as secondary:
+    with NamenodeDouble(tmp_path / "name") as node, Secondary.of(tmp_path, node) as secondary:
         valid("status.json")(secondary.service.status())
         secondary.checkpoint()
         made = secondary.service.status()

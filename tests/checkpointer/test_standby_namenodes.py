@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,87 +14,96 @@ from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
 from hadoop_rpc.ha_protocol import HAState
-from hadoop_rpc.namenode_values import RemoteEditLog
-from hadoop_rpc.server import RpcServer
 from journal.errors import TransactionGapError
-from tests.checkpointer.namenode_double import Double
+from journal.segment_file import EditLogSegment
 from tests.checkpointer.service_support import Clock
+from tests.namenode_stub.namenode_double import ANY_CALL, NamenodeDouble
+
+Double = Callable[..., NamenodeDouble]
 
 
 @contextmanager
-def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
+def asking(*doubles: NamenodeDouble | None, retries: int = 3) -> Iterator[NameNodes]:
     """Yield clients of these NameNodes; None represents a NameNode that is down."""
-    servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
-    for server in servers:
-        if server is not None:
-            server.start()
-    addresses = [("127.0.0.1", 1) if server is None else server.address for server in servers]
-    https = [f"http://nn{number}:9870" for number in range(len(fakes))]
-    nodes = NameNodes(https, addresses, user="hdfs", timeout=600.0, retries=retries)
-    try:
-        yield nodes
-    finally:
-        nodes.close()
-        for server in servers:
-            if server is not None:
-                server.stop()
+    with ExitStack() as running:
+        started = [None if each is None else running.enter_context(each) for each in doubles]
+        addresses = [("127.0.0.1", 1) if each is None else each.rpc for each in started]
+        https = [f"http://nn{number}:9870" for number in range(len(doubles))]
+        nodes = NameNodes(https, addresses, user="hdfs", timeout=600.0, retries=retries)
+        yield running.enter_context(closing(nodes))
+
+
+@pytest.fixture
+def double(tmp_path: Path) -> Double:
+    """Maker of NameNodes; `answers` are attributes of `NamenodeDouble`."""
+
+    def make(**answers: Any) -> NamenodeDouble:
+        made = NamenodeDouble(tmp_path / str(len(list(tmp_path.iterdir()))))
+        vars(made).update(answers)
+        return made
+
+    return make
 
 
 def never() -> bool:
     return False
 
 
-def test_states_that_accept_images() -> None:
+def test_states_that_accept_images(double: Double) -> None:
     states = [HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER, HAState.INITIALIZING]
-    with asking(*(Double(state=state) for state in states), None) as nodes:
+    with asking(*(double(state=state) for state in states), None) as nodes:
         found = [nodes.accepts_images(f"http://nn{number}:9870") for number in range(5)]
         assert found == [True, False, True, False, None]
         assert nodes.accepts_images("http://elsewhere:9870") is None
 
 
-def test_txids_of_the_namenodes_that_answer() -> None:
-    with asking(Double(last_txid=5, checkpoint_txid=1), None, Double(last_txid=9, checkpoint_txid=2)) as nodes:
+def test_txids_of_the_namenodes_that_answer(double: Double) -> None:
+    newer = double(written=50)
+    newer.take(40, b"an image")
+    with asking(double(), None, newer) as nodes:
         first, down, third = nodes.addresses
-        assert nodes.last_txids() == {first: 5, third: 9}
-        assert nodes.image_txids() == {first: 1, third: 2}
+        assert nodes.last_txids() == {first: 33, third: 50}
+        assert nodes.image_txids() == {first: 32, third: 40}
         assert down == "127.0.0.1:1"
 
 
-def test_newest_txid_of_the_active() -> None:
-    standby = Double(state=HAState.STANDBY, last_txid=50)
+def test_newest_txid_of_the_active(double: Double) -> None:
+    standby = double(state=HAState.STANDBY, written=50)
     with asking(standby, None) as nodes:
         assert nodes.active_txid() is None
     # a NameNode that lost the active role may not have noticed this yet
-    with asking(standby, Double(last_txid=9), Double(last_txid=12)) as nodes:
+    with asking(standby, double(written=9), double(written=12)) as nodes:
         assert nodes.active_txid() == 12
     with asking() as nobody:
         assert nobody.last_txids() == {}
 
 
-def test_active_rolls_and_is_asked_first_afterwards() -> None:
-    standby, active = Double(state=HAState.STANDBY), Double()
+def test_active_rolls_and_is_asked_first_afterwards(double: Double) -> None:
+    standby, active = double(state=HAState.STANDBY), double()
     with asking(standby, None, active) as nodes:
         assert nodes.roll(never) == nodes.addresses[2]
         assert nodes.roll(never) == nodes.addresses[2]
-        assert (standby.rolled_by, active.rolled_by) == (["hdfs"], ["hdfs"] * 2)
+        assert [each.steps.count("rollEditLog") for each in (standby, active)] == [1, 2]
+        assert standby.users == active.users == {"hdfs"}
         # after a failover, the other NameNode is found
         standby.state, active.state = HAState.ACTIVE, HAState.STANDBY
         assert nodes.roll(never) == nodes.addresses[0]
 
 
 @pytest.mark.parametrize("retries", [1, 3])
-def test_roll_error_names_every_refusal(retries: int) -> None:
-    fakes = [Double(state=HAState.STANDBY), Double(failure=SafeModeError("Log not rolled"))]
-    with asking(*fakes, None, retries=retries) as nodes:
+def test_roll_error_names_every_refusal(retries: int, double: Double) -> None:
+    doubles = [double(state=HAState.STANDBY), double(faults={ANY_CALL: SafeModeError("Log not rolled")})]
+    with asking(*doubles, None, retries=retries) as nodes:
         with pytest.raises(RollRefusedError) as caught:
             nodes.roll(never)
-        assert [len(fake.rolled_by) for fake in fakes] == [retries, retries]
+        assert [each.steps.count("rollEditLog") for each in doubles] == [retries, retries]
         for text in ("is not active", "Log not rolled", "127.0.0.1:1"):
             assert text in caught.value.message
 
 
-def test_roll_is_refused_without_permission_and_while_stopping() -> None:
-    with asking(Double(failure=AccessControlError("Superuser privilege is required"))) as nodes:
+def test_roll_is_refused_without_permission_and_while_stopping(double: Double) -> None:
+    refusal = AccessControlError("Superuser privilege is required")
+    with asking(double(faults={ANY_CALL: refusal})) as nodes:
         with pytest.raises(RollRefusedError, match="Superuser") as caught:
             nodes.roll(never)
         assert "superuser" in caught.value.hint
@@ -212,17 +222,19 @@ def test_lag_recovery_is_logged_only_after_edits_were_applied(caplog: pytest.Log
     assert caplog.messages[-1].startswith("edits are applied again after")
 
 
-def test_recovery_of_a_request_is_logged_only_after_its_success(caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_of_a_request_is_logged_only_after_its_success(
+    double: Double, caplog: pytest.LogCaptureFixture
+) -> None:
     """Other requests to this NameNode fail with a different error, or succeed."""
     caplog.set_level("INFO")
-    fake = Double(state=HAState.ACTIVE)
-    with asking(fake) as nodes:
-        fake.failure = SafeModeError("not now")
+    active = double()
+    with asking(active) as nodes:
+        active.faults[ANY_CALL] = SafeModeError("not now")
         for _ in range(3):
             assert nodes.image_txids() == {}
             # the web server does not respond, which does not end the fault either
             assert nodes.lives() == {}
-        fake.failure = None
+        active.faults.clear()
         assert nodes.last_txids()
         assert not [line for line in caplog.messages if "again" in line]
         assert nodes.image_txids()
@@ -232,8 +244,8 @@ def test_recovery_of_a_request_is_logged_only_after_its_success(caplog: pytest.L
     assert "reports its newest image again after" in lines[1]
 
 
-def test_stop_is_not_logged_as_a_fault_of_a_namenode(caplog: pytest.LogCaptureFixture) -> None:
-    with asking(Double(state=HAState.ACTIVE)) as nodes:
+def test_stop_is_not_logged_as_a_fault_of_a_namenode(double: Double, caplog: pytest.LogCaptureFixture) -> None:
+    with asking(double()) as nodes:
         nodes.close()
         assert nodes.last_txids() == {}
     assert not [line for line in caplog.messages if "does not report" in line]
@@ -279,21 +291,22 @@ def test_roll_is_requested_again_after_a_new_start(nodes: Nodes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("active", "txid", "reported"),
+    ("image", "manifest", "txid", "reported"),
     [
-        (Double(checkpoint_txid=5), 9, ""),
-        (Double(checkpoint_txid=9, logs=()), 9, "asked"),
+        (5, True, 9, ""),
+        (9, False, 9, "asked"),
         # with a quorum, a NameNode's manifest lists only local edits since its last takeover; its images are older
-        (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4500, "asked"),
-        (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4000, "asked"),
+        (4500, True, 4500, "asked"),
+        (4500, True, 4000, "asked"),
     ],
 )
 def test_image_newer_than_that_of_the_active_is_not_requested(
-    active: Double, txid: int, reported: str, monkeypatch: pytest.MonkeyPatch
+    image: int, manifest: bool, txid: int, reported: str, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failover, the new active NameNode lacks our images. A request for one would cause a stack trace in its
     log.
     """
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
-    with asking(active) as nodes:
+    segments = [EditLogSegment(5001, 5002, Path("unread"))] if manifest else []
+    with asking(double(image_txids=lambda: [image], segments=lambda: segments)) as nodes:
         assert nodes.active_image_md5(txid) == reported

@@ -38,9 +38,9 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.ports import free_port
 from servlets.status import TriggerState
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.service_support import standby_config
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
 
@@ -285,7 +285,7 @@ def fetching(storage: StorageDirectories) -> ImageFetcher:
 def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Path) -> None:
     """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
     storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
-    with FakeNamenode(tmp_path / "nn") as namenode:
+    with NamenodeDouble(tmp_path / "nn") as namenode:
         up, stored = f"http://127.0.0.1:{namenode.http_port}", namenode.info
         newer = dataclasses.replace(stored, layout_version=stored.layout_version - 1)
         txid = namenode.image_txids()[-1]

@@ -30,7 +30,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
     """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if there is
     none.
 
-    Before the response, the server waits for `hold` without reading.
+    Before the response, the server waits for `hold` without reading. The stub never responds in the middle of a body.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()

@@ -119,7 +119,8 @@ class LogBook(logging.Handler):
         self.lines: list[Line] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith("apscheduler"):
+        # the servlets of the NameNode run in this process
+        if not record.name.startswith(("apscheduler", "servlets.image_")):
             self.lines.append(Line(self._clock.passed, record.levelname, record.getMessage()))
 
     def since(self, index: int, *levels: str) -> list[str]:

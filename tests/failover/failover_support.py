@@ -30,6 +30,8 @@ LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
 class FakeNameNode:
     """Responses and actions of a NameNode; a test can change them at any time.
 
+    The NameNode has no namespace, unlike the double of the stub, because a failover controller only changes its state.
+
     Attributes:
         unwell: the reason that it reports for bad health.
         refusals: responses to transitions, by state.

@@ -14,11 +14,12 @@ from hadoop_common.names import parse_image
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments, read_ops
-from tests.checkpointer.namenode_double import double
 from tests.checkpointer.storage_support import recorded_directory
 from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
 from tests.faults.scene import READING, Scene, kept, of_command, whole_images
+from tests.namenode_stub.namenode_double import NamenodeDouble
+from tests.namenode_stub.recorded_namespace import BASIC_FILES
 from tests.recorded_cases import RECORDED
 from tests.servlets.support import NEW_IMAGE, NEW_TXID
 
@@ -156,11 +157,11 @@ class FetchImage(Scene):
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        with double(self.folder / "namenode") as self.namenode:
+        with NamenodeDouble(self.folder / "namenode", BASIC_FILES) as self.namenode:
             yield
 
     def arguments(self) -> tuple[object, ...]:
-        return self.namenode.url, self.namenode.rpc_address, str(self.root)
+        return self.namenode.url, self.namenode.addresses().rpc, str(self.root)
 
     @staticmethod
     def run(url: str, rpc: str, root: str) -> Outcome:

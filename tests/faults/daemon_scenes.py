@@ -21,15 +21,14 @@ from journal.segment_format import HEADER_SIZE
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.backup_support import Daemon as BackupDaemon
 from tests.checkpointer.backup_support import backup_config
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.standby_support import Daemon as StandbyDaemon
 from tests.checkpointer.standby_support import config_for, write_edits
 from tests.checkpointer.storage_support import recorded_directory
-from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.cli_runner import run_cli
 from tests.faults.child import Outcome
 from tests.faults.scene import READING, RESTORING, Scene, guarded, of_alarms, of_result, survived, whole_images
+from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 from tests.namenode_stub.stub_support import formatted, stub_config_for, wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
 
@@ -106,7 +105,7 @@ class _DaemonScene(Scene):
     """A scene of a daemon. The fault may end the daemon's start; the daemon survives later faults."""
 
     codes = frozenset({ExitCode.STORAGE, ExitCode.TRANSFER}) | READING
-    namenode: FakeNamenode
+    namenode: NamenodeDouble
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -125,7 +124,7 @@ def followed(daemon: StandbyDaemon | BackupDaemon, follow: Callable[[], object])
 class SecondaryCheckpoint(_DaemonScene):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.namenode = FakeNamenode(folder / "namenode", "hadoop-2.7.3/renames")
+        self.namenode = NamenodeDouble(folder / "namenode", "hadoop-2.7.3/renames")
 
     def arguments(self) -> tuple[object, ...]:
         return str(self.root), self.namenode.rpc_port, self.namenode.http_port
@@ -204,7 +203,7 @@ class StandbyCheckpoint(_DaemonScene):
 class BackupStream(_DaemonScene):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.namenode = StreamingNamenode(folder / "nn", "hadoop-2.7.3/renames")
+        self.namenode = streaming_double(folder / "nn", "hadoop-2.7.3/renames")
         self.namenode.batches = lambda count: itertools.chain([count // 2], [count - count // 2])
         self.namenode.after_roll = 6
 

@@ -66,7 +66,7 @@ _OWN_FAULT = "because of a bug in this server"
 
 
 class _Node:
-    """A service that returns the same response to every call."""
+    """A service that returns the same response to every call, so that only the decoding of requests can fail."""
 
     def transaction_id(self, _: CallContext) -> int:
         return 9

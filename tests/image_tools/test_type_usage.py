@@ -15,16 +15,13 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode
 from image_tools.type_usage import LIMITED_TYPES, Numbers, file_usage, type_usage
-from journal import ops
-from journal.attribute_ops import STORAGE_TYPES
-from journal.ops import Block, EditOp
 from servlets.application import create_application
 from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, merge_bytes, store
-from tests.engine.op_makers import add, close, mkdir
+from tests.image_tools.type_usage_edits import ALL_SSD, EDITS, ONE_SSD
 from tests.recorded_cases import RECORDED, Case
 
-HOT, ONE_SSD, ALL_SSD, LAZY_PERSIST = 7, 10, 12, 15
+HOT, LAZY_PERSIST = 7, 15
 
 
 @pytest.mark.parametrize(
@@ -43,34 +40,6 @@ def test_replicas_of_a_policy_by_storage_type(policy: int, replication: int, exp
     found = storage_policy(policy)
     assert found is not None
     assert {name: count for name, count in found.replicas_by_type(replication).items() if count} == expected
-
-
-def file(path: str, number: int, size: int, **fields: object) -> list[EditOp]:
-    written = close(path, blocks=(Block(number, size, 1007),))
-    return [add(path, number, **fields), ops.AddBlockOp(path=path, blocks=(Block(number, 0, 1007),)), written]
-
-
-def set_policy(path: str, policy: int) -> EditOp:
-    return ops.SetStoragePolicyOp(path=path, policy_id=policy)
-
-
-def limit(path: str, name: str, quota: int) -> EditOp:
-    return ops.SetQuotaByStorageTypeOp(src=path, storage_type=STORAGE_TYPES.index(name), ds_quota=quota)
-
-
-EDITS = [
-    *(mkdir("/q", 20000), mkdir("/q/one", 20001), mkdir("/q/one/below", 20002), mkdir("/none", 20003)),
-    *(set_policy("/q", ALL_SSD), set_policy("/q/one", ONE_SSD)),
-    *(limit("/q", "SSD", 1000), limit("/q", "ARCHIVE", 70), limit("/q/one/below", "DISK", 500)),
-    limit("/none", "DISK", 500),
-    *file("/q/a", 20010, 100),
-    *file("/q/one/below/b", 20011, 10, replication=2),
-    *file("/none/c", 20012, 7),
-    *file("/q/one/below/d", 20013, 5, replication=1, storage_policy_id=2),
-    ops.AllowSnapshotOp(snapshot_root="/q"),
-    ops.CreateSnapshotOp(snapshot_root="/q", snapshot_name="s", mtime=1),
-    *file("/q/later", 20014, 3),
-]
 
 
 def test_webhdfs_reports_the_consumed_space_of_storage_types(tmp_path: Path) -> None:

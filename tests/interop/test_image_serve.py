@@ -16,7 +16,7 @@ from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.webhdfs import ImageSource, webhdfs_blueprint
 from tests.engine.image_builder import merge_bytes, store
-from tests.image_tools.test_type_usage import EDITS
+from tests.image_tools.type_usage_edits import EDITS
 from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf

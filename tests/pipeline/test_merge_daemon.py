@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from hadoop_common.names import image_name
-from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.checkpointer.secondary_support import differences, image_txids, leftovers, sound
+from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.pipeline.gated_daemon import GATE
 from tests.pipeline.quick_java import quick_java
 from tests.pipeline.spark_cluster import wait_until
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.recorded
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[FakeNamenode]:
-    with FakeNamenode(tmp_path / "name", per_roll=100) as running:
+def node(tmp_path: Path) -> Iterator[NamenodeDouble]:
+    with NamenodeDouble(tmp_path / "name", per_roll=100) as running:
         yield running
 
 
 class Daemon:
     """`checkpointer run --role secondary`, which checks for work each second."""
 
-    def __init__(self, folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) -> None:
+    def __init__(self, folder: Path, node: NamenodeDouble, *, free_tasks: int | None = None) -> None:
         self.base = node.image_txids()[-1]
         self.storage = folder / "secondary"
         self.log = folder / "daemon.log"
@@ -92,7 +92,7 @@ class Daemon:
         self.wait_for(lambda: any(self.gate.glob("waiting-*")), "a task runs")
         return psutil.Process(int(next(self.gate.glob("waiting-*")).name.removeprefix("waiting-")))
 
-    def check_done(self, node: FakeNamenode) -> None:
+    def check_done(self, node: NamenodeDouble) -> None:
         """Wait for the upload; the image equals Hadoop's, and the merge leaves nothing else behind, not even an idle
         JVM.
         """
@@ -119,7 +119,7 @@ class Daemon:
 
 
 @contextmanager
-def running(folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) -> Iterator[Daemon]:
+def running(folder: Path, node: NamenodeDouble, *, free_tasks: int | None = None) -> Iterator[Daemon]:
     daemon = Daemon(folder, node, free_tasks=free_tasks)
     try:
         yield daemon
@@ -140,7 +140,7 @@ def spark_properties(events: Path) -> dict[str, str]:
 
 
 @pytest.mark.deep
-def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_checkpoint_is_made_on_spark_and_uploaded(node: NamenodeDouble, tmp_path: Path) -> None:
     with running(tmp_path, node) as daemon:
         daemon.check_done(node)
         message = daemon.stop()
@@ -153,7 +153,7 @@ def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path
 
 
 @pytest.mark.deep
-def test_a_killed_java_fails_only_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_killed_java_fails_only_one_attempt(node: NamenodeDouble, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         victim = daemon.waiting_java()
         victim.kill()
@@ -167,7 +167,7 @@ def test_a_killed_java_fails_only_one_attempt(node: FakeNamenode, tmp_path: Path
 
 
 @pytest.mark.deep
-def test_a_killed_merge_process_fails_only_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_killed_merge_process_fails_only_one_attempt(node: NamenodeDouble, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         java = daemon.waiting_java()
         merging = java.parent()
@@ -184,7 +184,7 @@ def test_a_killed_merge_process_fails_only_one_attempt(node: FakeNamenode, tmp_p
 
 
 @pytest.mark.deep
-def test_a_merge_ends_when_its_daemon_is_killed(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_merge_ends_when_its_daemon_is_killed(node: NamenodeDouble, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=1) as daemon:
         below = [*daemon.waiting_java().parents()[:1], daemon.waiting_java()]
         daemon.process.kill()
@@ -193,7 +193,7 @@ def test_a_merge_ends_when_its_daemon_is_killed(node: FakeNamenode, tmp_path: Pa
 
 
 @pytest.mark.deep
-def test_a_daemon_stopped_while_tasks_run_leaves_no_files(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_daemon_stopped_while_tasks_run_leaves_no_files(node: NamenodeDouble, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=1) as daemon:
         victim = daemon.waiting_java()
         assert "Traceback" not in daemon.stop()
