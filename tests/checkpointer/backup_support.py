@@ -18,6 +18,8 @@ from hadoop_common.configuration import Configuration
 from journal.segment_file import list_segments
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
+from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
+from tests.recorded_cases import RECORDED, Case
 
 
 def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
@@ -81,6 +83,14 @@ def play(namenode: NamenodeDouble) -> None:
         namenode.write_all()
         if namenode.written < namenode.recorded_end - 1:
             namenode.roll()
+
+
+def assert_follows(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    """Check that the daemon receives all recorded edits, and that its checkpoint is equal to Hadoop's."""
+    assert in_sync(daemon), daemon.role.alarms()
+    play(namenode)
+    assert in_sync(daemon), daemon.role.alarms()
+    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
 def assert_same_segments(namenode: NamenodeDouble, daemon: Daemon) -> None:

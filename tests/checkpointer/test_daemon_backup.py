@@ -19,6 +19,7 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import (
     TAMPERS,
     Daemon,
+    assert_follows,
     assert_same_segments,
     config_for,
     daemon,
@@ -128,9 +129,7 @@ def test_segments_missing_in_the_stream_are_fetched(namenode: NamenodeDouble, da
     namenode.roll(streamed=False)
     namenode.roll(streamed=False)
     daemon.follow(3)
-    assert in_sync(daemon)
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
     assert_same_segments(namenode, daemon)
 
 
@@ -141,9 +140,7 @@ def test_gap_before_a_streamed_segment_is_closed(namenode: NamenodeDouble, daemo
     namenode.roll()
     assert daemon.state == BackupState.JOURNAL_ONLY.value
     daemon.follow()
-    assert in_sync(daemon)
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
 
 
 @pytest.mark.parametrize("kind", TAMPERS)
@@ -158,9 +155,7 @@ def test_damaged_batch_is_rejected_and_the_stream_restarts(kind: str, namenode: 
     assert (stream.active, len(stream.faults)) == (False, 1)
     assert (daemon.role.details().stream_txid, daemon.state) == (before, BackupState.DROP_UNTIL_NEXT_ROLL.value)
     daemon.follow()
-    assert in_sync(daemon)
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
     assert_same_segments(namenode, daemon)
 
 

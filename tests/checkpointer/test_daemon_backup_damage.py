@@ -26,6 +26,7 @@ from journal.segment_file import list_segments
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import (
     Daemon,
+    assert_follows,
     assert_same_segments,
     config_for,
     daemon,
@@ -70,10 +71,7 @@ def assert_started_over(namenode: NamenodeDouble, daemon: Daemon, damaged: dict[
 
 
 def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    assert in_sync(daemon), daemon.role.alarms()
-    play(namenode)
-    assert in_sync(daemon)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
     assert namenode.image_txids()[-1] == images(daemon.folder)[-1]
     assert_same_segments(namenode, daemon)
 
@@ -298,9 +296,7 @@ def test_directory_that_cannot_store_the_image_is_not_used(
             daemon.follow()
         assert "No space left" in daemon.role.storage()[str(roots[0])]
         assert daemon.role.latest_image() == roots[1] / "current" / name
-        play(namenode)
-        assert in_sync(daemon), daemon.role.alarms()
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+        assert_follows(namenode, daemon)
 
 
 # ---- a node without a stream -------------------------------------------------------------------------------

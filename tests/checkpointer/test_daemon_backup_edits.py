@@ -16,10 +16,8 @@ from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.backup_support import Daemon, assert_same_segments, backup_config, in_sync, play
+from tests.checkpointer.backup_support import Daemon, assert_follows, assert_same_segments, backup_config, in_sync
 from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
-from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
-from tests.recorded_cases import RECORDED, Case
 
 
 @pytest.fixture
@@ -45,9 +43,7 @@ def first_life(namenode: NamenodeDouble, config: CheckpointConfig) -> list[EditL
 
 def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow(3)
-    assert in_sync(daemon), daemon.role.alarms()
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
     assert_same_segments(namenode, daemon)
 
 

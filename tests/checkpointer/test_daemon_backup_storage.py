@@ -25,6 +25,7 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import (
     TAMPERS,
     Daemon,
+    assert_follows,
     assert_same_segments,
     config_for,
     daemon,
@@ -91,9 +92,7 @@ def test_image_is_fetched_again_if_its_edits_were_purged(namenode: NamenodeDoubl
     assert namenode.segments()[0].first > images(tmp_path / "backup/current")[-1] + 1
     with Daemon(config) as daemon:
         daemon.follow()
-        assert in_sync(daemon)
-        play(namenode)
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+        assert_follows(namenode, daemon)
 
 
 def test_daemon_starts_over_with_an_upgraded_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:
@@ -109,9 +108,7 @@ def test_daemon_starts_over_with_an_upgraded_namenode(namenode: NamenodeDouble, 
 def test_newer_namenode_is_followed_during_a_rolling_upgrade(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.layouts_ahead = 1
     daemon.follow()
-    assert in_sync(daemon)
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert_follows(namenode, daemon)
     namenode.restart()
     daemon.follow(4)
     assert in_sync(daemon)
@@ -122,9 +119,7 @@ def test_new_storage_during_a_rolling_upgrade(namenode: NamenodeDouble, tmp_path
     with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         assert daemon.role.storage_info() == namenode.info
         daemon.follow()
-        assert in_sync(daemon)
-        play(namenode)
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+        assert_follows(namenode, daemon)
 
 
 def test_refused_first_image_causes_no_roll(namenode: NamenodeDouble, tmp_path: Path) -> None:

@@ -154,11 +154,12 @@ def test_several_open_segments_are_merged_in_sequence(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_gap_before_an_open_segment_is_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "text"), [(6, "txid {0} .. {0}"), (4, "are also in")], ids=["gap", "overlap"])
+def test_open_segments_that_are_not_consecutive_are_rejected(tmp_path: Path, first: int, text: str) -> None:
     directory, txid = base(tmp_path)
     put_open(directory, txid + 1, txid + 4)
-    put_open(directory, txid + 6, txid + 8)
-    refused(directory, 4, f"txid {txid + 5} .. {txid + 5}")
+    put_open(directory, txid + first, txid + 8)
+    refused(directory, 4, text.format(txid + 5))
 
 
 @pytest.mark.recorded
@@ -169,14 +170,6 @@ def test_two_versions_of_a_transaction_are_rejected(tmp_path: Path, first: int, 
     put_finalized(directory, txid + 1, txid + 5)
     path = put_open(directory, txid + first, txid + last)
     refused(directory, 4, path.name, segment_name(txid + 1, txid + 5), "Compare the two files")
-
-
-@pytest.mark.recorded
-def test_overlapping_open_segments_are_rejected(tmp_path: Path) -> None:
-    directory, txid = base(tmp_path)
-    put_open(directory, txid + 1, txid + 5)
-    put_open(directory, txid + 4, txid + 7)
-    refused(directory, 4, "are also in")
 
 
 @pytest.mark.recorded

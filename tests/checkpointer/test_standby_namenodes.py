@@ -139,6 +139,20 @@ def nodes() -> Nodes:
     return Nodes()
 
 
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def roller(nodes: Nodes, clock: Clock) -> LogRoller:
+    """A roller that has seen no edits after transaction 50 for longer than its period."""
+    made = LogRoller(nodes, 120.0, clock=clock)
+    made.check(50, never)
+    clock.now = 121.0
+    return made
+
+
 def test_no_namenode_is_queried_while_edits_arrive(nodes: Nodes) -> None:
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
@@ -154,11 +168,7 @@ def test_no_namenode_is_queried_while_edits_arrive(nodes: Nodes) -> None:
     assert (nodes.rolls, roller.active_txid) == (1, 100)
 
 
-def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes) -> None:
-    clock = Clock()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.check(50, never)
-    clock.now = 121.0
+def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes, roller: LogRoller, clock: Clock) -> None:
     assert roller.check(50, never)
     for _ in range(3):
         clock.now += 60.0
@@ -169,11 +179,8 @@ def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes) -> No
     assert roller.alarm == ""
 
 
-def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes) -> None:
-    clock = Clock()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.check(50, never)
-    clock.now, nodes.refusal = 121.0, RollRefusedError("nn1:8020: is in safe mode")
+def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes, roller: LogRoller) -> None:
+    nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
     assert not roller.check(50, never)
     assert roller.alarm == "50 transactions wait in the active's open segment, but nn1:8020: is in safe mode"
     nodes.refusal = None
@@ -184,14 +191,11 @@ def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes) -> None:
 
 
 def test_arrival_of_edits_is_logged_only_after_some_were_applied(
-    nodes: Nodes, caplog: pytest.LogCaptureFixture
+    nodes: Nodes, roller: LogRoller, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The NameNode that was ahead is killed; the others have only transactions that this node has too."""
     caplog.set_level("INFO")
-    clock = Clock()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.check(50, never)
-    clock.now, nodes.refusal = 121.0, RollRefusedError("nn1:8020: is in safe mode")
+    nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
     assert not roller.check(50, never)
     nodes.txids = {"nn2:8020": 50}
     for _ in range(2):
@@ -251,12 +255,8 @@ def test_stop_is_not_logged_as_a_fault_of_a_namenode(double: Double, caplog: pyt
     assert not [line for line in caplog.messages if "does not report" in line]
 
 
-def test_no_roll_and_no_alarm_without_answers(nodes: Nodes) -> None:
-    clock = Clock()
+def test_no_roll_and_no_alarm_without_answers(nodes: Nodes, roller: LogRoller) -> None:
     nodes.txids = {}
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.check(50, never)
-    clock.now = 121.0
     assert not roller.check(50, never)
     assert (nodes.rolls, roller.alarm) == (0, "")
 
@@ -277,11 +277,7 @@ def test_gap_alarm_messages(found: int | None, images: dict[str, int], expected_
     assert expected_message in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
 
 
-def test_roll_is_requested_again_after_a_new_start(nodes: Nodes) -> None:
-    clock = Clock()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.check(50, never)
-    clock.now = 121.0
+def test_roll_is_requested_again_after_a_new_start(nodes: Nodes, roller: LogRoller, clock: Clock) -> None:
     assert roller.check(50, never)
     roller.forget()
     assert not roller.check(50, never)

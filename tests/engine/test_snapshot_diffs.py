@@ -117,12 +117,15 @@ UNCHANGING: list[EditOp] = [
     times("/s/d/f"),
     delete("/s/none"),
     mkdir("/s/d/e", NEW),
+    # outside of the snapshot
+    set_permissions("/z", 0o700),
+    set_permissions("/", 0o700),
 ]
 
 
 @pytest.mark.parametrize("op", UNCHANGING, ids=lambda op: op.name)
 @layouts
-def test_operation_without_effect_creates_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_operation_without_effect_on_the_snapshot_creates_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
     assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
 
@@ -135,13 +138,6 @@ def test_unsetting_an_absent_policy_creates_a_diff_in_hadoop_2_only(tmp_path: Pa
         found = Setting(folder, layout).merged(*SNAPSHOT, ops.SetStoragePolicyOp(path="/s/d", policy_id=0))
         owners = {owner for owner, diffs in found.reader.diffs.items() if diffs}
         assert owners == {found.ids[path] for path in changed}
-
-
-@pytest.mark.parametrize("op", [set_permissions("/z", 0o700), set_permissions("/", 0o700)])
-@layouts
-def test_changes_outside_of_snapshots_create_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
-    found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
-    assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
 
 
 @layouts
@@ -319,29 +315,17 @@ def test_truncate_at_a_boundary_records_the_blocks(tmp_path: Path, layout: int) 
     assert not found.image["/s/f"].file.HasField("fileUC")
 
 
+@pytest.mark.parametrize(("block", "size"), [(9, 0), (2, 50)], ids=["copy", "in place"])
 @layouts
-def test_copy_on_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: int) -> None:
-    cut = truncate("/s/f", 140, Block(9, 0, 1007))
-    found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
-    assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
-    assert found.image.blocks("/s/f") == [(1, 128, 1001), (9, 12, 1007)]
-    closed = Setting(tmp_path, layout).merged(*SNAPSHOT, cut, close("/s/f", blocks=(FIRST, Block(9, 12, 1008))))
-    assert blocks_of(closed.file_diff("/s/f", 0)) == BLOCKS
-    assert closed.image.blocks("/s/f") == [(1, 128, 1001), (9, 12, 1008)]
-
-
-@layouts
-def test_truncate_in_place_of_a_block_in_a_snapshot_leaves_the_old_block_to_the_snapshot(
-    tmp_path: Path, layout: int
-) -> None:
+def test_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: int, block: int, size: int) -> None:
     """A running 2.7 NameNode can lose a snapshot's diff; it then truncates in place, but its replay copies."""
-    cut = truncate("/s/f", 140, Block(2, 50, 1007))
+    cut = truncate("/s/f", 140, Block(block, size, 1007))
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
-    assert found.image.blocks("/s/f") == [(1, 128, 1001), (2, 12, 1007)]
-    closed = Setting(tmp_path, layout).merged(*SNAPSHOT, cut, close("/s/f", blocks=(FIRST, Block(2, 12, 1008))))
+    assert found.image.blocks("/s/f") == [(1, 128, 1001), (block, 12, 1007)]
+    closed = Setting(tmp_path, layout).merged(*SNAPSHOT, cut, close("/s/f", blocks=(FIRST, Block(block, 12, 1008))))
     assert blocks_of(closed.file_diff("/s/f", 0)) == BLOCKS
-    assert closed.image.blocks("/s/f") == [(1, 128, 1001), (2, 12, 1008)]
+    assert closed.image.blocks("/s/f") == [(1, 128, 1001), (block, 12, 1008)]
 
 
 @layouts

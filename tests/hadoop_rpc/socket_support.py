@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hadoop_common.port_limits import PortLimits
 from hadoop_rpc.client import NO_RETRY, RpcClient
 from hadoop_rpc.framing import RpcFrameBuffer
 from hadoop_rpc.proto import ha_service_pb2 as ha
@@ -24,13 +25,39 @@ def text(value: str) -> ha.GetServiceStatusResponseProto:
     return ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason=value)
 
 
+def service(**methods: Handler) -> Service:
+    """Return the protocol with these methods; `echo` returns its request."""
+    methods = {"echo": lambda request, _: request, **methods}
+    return Service(PROTOCOL, {name: Method(ha.GetServiceStatusResponseProto, each) for name, each in methods.items()})
+
+
 @contextmanager
-def serving(handlers: int = 4, **methods: Handler) -> Iterator[RpcServer]:
-    echo = Service(
-        PROTOCOL, {name: Method(ha.GetServiceStatusResponseProto, handler) for name, handler in methods.items()}
-    )
-    with RpcServer([echo], "127.0.0.1", 0, handlers=handlers, shutdown_timeout=WAIT) as server:
+def serving(
+    handlers: int = 4, limits: PortLimits | None = None, shutdown_timeout: float = WAIT, **methods: Handler
+) -> Iterator[RpcServer]:
+    settings = {"handlers": handlers, "limits": limits, "shutdown_timeout": shutdown_timeout}
+    with RpcServer([service(**methods)], "127.0.0.1", 0, **settings) as server:  # type: ignore[arg-type]
         yield server
+
+
+class SlowCall:
+    """A method whose calls wait for `release`; `performed` are the texts of the calls that began."""
+
+    def __init__(self, answer: str = "slow") -> None:
+        self._answer = answer
+        self._begun = threading.Semaphore(0)
+        self._released = threading.Event()
+        self.release = self._released.set
+        self.performed: list[str] = []
+
+    def __call__(self, request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
+        self.performed.append(request.notReadyReason)
+        self._begun.release()
+        assert self._released.wait(WAIT)
+        return text(self._answer)
+
+    def await_begin(self, count: int = 1) -> None:
+        assert all(self._begun.acquire(timeout=WAIT) for _ in range(count))
 
 
 def client(server: RpcServer, **options: object) -> RpcClient:

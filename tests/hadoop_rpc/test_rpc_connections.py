@@ -21,8 +21,19 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.server import RpcServer
-from hadoop_rpc.service import CallContext, Method, Service
-from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, client, poll_until, read_frames, say, serving, text
+from hadoop_rpc.service import Method, Service
+from tests.hadoop_rpc.socket_support import (
+    PROTOCOL,
+    WAIT,
+    SlowCall,
+    client,
+    poll_until,
+    read_frames,
+    say,
+    service,
+    serving,
+    text,
+)
 from tests.socket_peer import scripted
 
 
@@ -52,8 +63,7 @@ def test_client_reconnects_to_a_restarted_server() -> None:
         assert say(rpc, "ok") == "one"
     with pytest.raises(RpcConnectionError):
         say(rpc, "ok")
-    echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))})
-    with RpcServer([echo], *address), rpc:
+    with RpcServer([service(ok=lambda _, __: text("two"))], *address), rpc:
         assert say(rpc, "ok") == "two"
 
 
@@ -184,38 +194,26 @@ def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcErr
 
 
 def test_close_of_a_client_fails_its_calls() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
-        entered.set()
-        assert release.wait(WAIT)
-        return text("late")
-
+    slow = SlowCall("late")
     with serving(slow=slow) as server, ThreadPoolExecutor(1) as pool:
         rpc = client(server)
         call = pool.submit(say, rpc, "slow")
-        assert entered.wait(WAIT)
+        slow.await_begin()
         rpc.close()
         with pytest.raises(RpcConnectionError, match="closed here"):
             call.result(WAIT)
-        release.set()
+        slow.release()
         with pytest.raises(RpcConnectionError, match="is closed"):
             say(rpc, "slow")
 
 
 def test_stop_waits_for_running_calls() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
-        entered.set()
-        assert release.wait(WAIT)
-        return text("done")
-
+    slow = SlowCall("done")
     with serving(slow=slow) as server, ThreadPoolExecutor(2) as pool, client(server) as rpc:
         call = pool.submit(say, rpc, "slow")
-        assert entered.wait(WAIT)
+        slow.await_begin()
         stop = pool.submit(server.stop)
-        release.set()
+        slow.release()
         assert call.result(WAIT) == "done"
         stop.result(WAIT)
         with pytest.raises(RpcConnectionError):
@@ -223,27 +221,18 @@ def test_stop_waits_for_running_calls() -> None:
 
 
 def test_no_calls_begin_after_a_stop_times_out() -> None:
-    entered, release = threading.Event(), threading.Event()
-    performed: list[str] = []
-
-    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
-        performed.append(request.notReadyReason)
-        entered.set()
-        assert release.wait(WAIT)
-        return text("late")
-
-    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
-    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=0.1)
+    slow = SlowCall("late")
+    server = RpcServer([service(slow=slow)], "127.0.0.1", 0, handlers=1, shutdown_timeout=0.1)
     with ThreadPoolExecutor(3) as pool, server, client(server) as rpc:
         calls = [pool.submit(say, rpc, "slow", "first")]
-        assert entered.wait(WAIT)
+        slow.await_begin()
         calls += [pool.submit(say, rpc, "slow", word) for word in ("second", "third")]
         poll_until(lambda: len(server._calls) == 2)
         connections = server.loop.channels()
         server.stop()
         assert not server.loop.channels()
         assert [connection.socket.fileno() for connection in connections] == [-1]
-        release.set()
+        slow.release()
         with pytest.raises(RpcConnectionError):
             calls[0].result(WAIT)
         for call in calls[1:]:
@@ -252,22 +241,13 @@ def test_no_calls_begin_after_a_stop_times_out() -> None:
         for handler in server._handlers:
             handler.join(WAIT)
             assert not handler.is_alive()
-    assert performed == ["first"]
+    assert slow.performed == ["first"]
 
 
 def test_stop_ends_other_calls_while_it_waits_for_a_running_one() -> None:
     """While the shutdown waits for a running call, all other calls end with a response or a closed connection."""
-    entered, release = threading.Event(), threading.Event()
-    performed: list[str] = []
-
-    def slow(request: ha.GetServiceStatusResponseProto, _: CallContext) -> ha.GetServiceStatusResponseProto:
-        performed.append(request.notReadyReason)
-        entered.set()
-        assert release.wait(WAIT)
-        return text("done")
-
-    echo = Service(PROTOCOL, {"slow": Method(ha.GetServiceStatusResponseProto, slow)})
-    server = RpcServer([echo], "127.0.0.1", 0, handlers=1, shutdown_timeout=WAIT)
+    slow = SlowCall("done")
+    server = RpcServer([service(slow=slow)], "127.0.0.1", 0, handlers=1, shutdown_timeout=WAIT)
     server.start()
     with (
         ThreadPoolExecutor(5) as pool,
@@ -276,7 +256,7 @@ def test_stop_ends_other_calls_while_it_waits_for_a_running_one() -> None:
         socket.create_connection(server.address) as idle,
     ):
         running = pool.submit(say, shared, "slow", "first")
-        assert entered.wait(WAIT)
+        slow.await_begin()
         waiting = [pool.submit(say, each, "slow", "waiting") for each in (shared, other)]
         poll_until(lambda: len(server._calls) == 2)
         stop = pool.submit(server.stop)
@@ -293,10 +273,10 @@ def test_stop_ends_other_calls_while_it_waits_for_a_running_one() -> None:
             say(other, "slow", "late")
         assert not stop.done()
         assert not running.done()
-        release.set()
+        slow.release()
         assert running.result(WAIT) == "done"
         stop.result(WAIT)
-    assert performed == ["first"]
+    assert slow.performed == ["first"]
 
 
 def test_failed_connection_does_not_stop_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

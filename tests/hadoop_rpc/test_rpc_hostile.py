@@ -6,10 +6,10 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -33,9 +33,9 @@ from hadoop_rpc.wire import (
 )
 from tests.depth import scaled
 from tests.hadoop_rpc.fake_security import FakeDoor
+from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, SlowCall, service, text
+from tests.hadoop_rpc.socket_support import serving as served
 
-PROTOCOL = "org.example.Echo"
-WAIT = 600.0
 PATIENT = PortLimits(opening=WAIT, idle=WAIT, stall=WAIT)
 MIB = 1 << 20
 ME = b"0123456789abcdef"
@@ -43,18 +43,7 @@ ME = b"0123456789abcdef"
 Answer = ha.GetServiceStatusResponseProto
 
 
-def text(value: str) -> Answer:
-    return Answer(state=ha.ACTIVE, notReadyReason=value)
-
-
-@contextmanager
-def serving(
-    handlers: int = 2, limits: PortLimits | None = None, **methods: Callable[[Answer, CallContext], Answer]
-) -> Iterator[RpcServer]:
-    methods["echo"] = lambda request, _: request
-    service = Service(PROTOCOL, {name: Method(Answer, handler) for name, handler in methods.items()})
-    with RpcServer([service], "127.0.0.1", 0, handlers=handlers, limits=limits, shutdown_timeout=1.0) as server:
-        yield server
+serving = partial(served, handlers=2, shutdown_timeout=1.0)
 
 
 def call(method: str, body: Answer, number: int = 1) -> bytes:
@@ -244,26 +233,19 @@ def test_incomplete_tokens_of_many_addresses_leave_memory_to_others() -> None:
 
 
 def test_waiting_calls_stay_within_the_memory_limit() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(request: Answer, _: CallContext) -> Answer:
-        entered.set()
-        assert release.wait(WAIT)
-        return text("")
-
+    slow = SlowCall()
     # Only partial requests fill the memory; complete requests are performed, and their memory is released.
     body = text("x" * (MIB // 2))
     limits = PortLimits(memory=8 * MIB)
-    service = Service(PROTOCOL, {"slow": Method(Answer, slow)})
     with (
-        RpcServer([service], "127.0.0.1", 0, handlers=1, limits=limits, max_frame=MIB) as server,
+        RpcServer([service(slow=slow)], "127.0.0.1", 0, handlers=1, limits=limits, max_frame=MIB) as server,
         ThreadPoolExecutor(20) as pool,
         ExitStack() as closing,
     ):
         peers = [closing.enter_context(stranger(server)) for _ in range(10)]
         sending = [pool.submit(peer.sendall, hello() + 4 * call("slow", body)) for peer in peers]
-        assert entered.wait(WAIT)
-        release.set()
+        slow.await_begin()
+        slow.release()
         for each in sending:
             each.result(WAIT)
         for peer in peers:
@@ -273,20 +255,14 @@ def test_waiting_calls_stay_within_the_memory_limit() -> None:
 
 
 def test_slow_calls_of_one_peer_leave_a_handler_for_others() -> None:
-    entered, release = threading.Semaphore(0), threading.Event()
-
-    def slow(_: Answer, __: CallContext) -> Answer:
-        entered.release()
-        assert release.wait(WAIT)
-        return text("slow")
-
+    slow = SlowCall()
     with serving(handlers=3, slow=slow) as server, ExitStack() as closing:
         for _ in range(8):
             peer = closing.enter_context(stranger(server, host="127.0.0.2"))
             peer.sendall(hello() + b"".join(call("slow", text(""), number) for number in range(50)))
-        assert all(entered.acquire(timeout=WAIT) for _ in range(2))
+        slow.await_begin(2)
         is_served(server)
-        release.set()
+        slow.release()
 
 
 def test_peers_and_their_connections_take_turns() -> None:
@@ -339,13 +315,7 @@ def test_many_connections_of_one_address_do_not_close_those_of_others() -> None:
 
 
 def test_busy_connections_are_not_closed_for_new_ones() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(_: Answer, __: CallContext) -> Answer:
-        entered.set()
-        assert release.wait(WAIT)
-        return text("slow")
-
+    slow = SlowCall()
     with (
         serving(limits=PortLimits(connections=1), slow=slow) as server,
         stranger(server) as busy,
@@ -354,26 +324,20 @@ def test_busy_connections_are_not_closed_for_new_ones() -> None:
         # The late connection replaced a connection that had sent nothing.
         assert end_of(busy) == b""
         late.sendall(hello() + call("slow", text("")))
-        assert entered.wait(WAIT)
+        slow.await_begin()
         with stranger(server) as refused:
             assert end_of(refused) == b""
-        release.set()
+        slow.release()
         assert late.recv(1000)
         assert server.refusals.counts() == {"made room": 1, "too many connections": 1}
 
 
 def test_lack_of_descriptors_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow(_: Answer, __: CallContext) -> Answer:
-        entered.set()
-        assert release.wait(WAIT)
-        return text("slow")
-
+    slow = SlowCall()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with serving(slow=slow) as server, ExitStack() as closing, stranger(server) as busy:
         busy.sendall(hello() + call("slow", text("")))
-        assert entered.wait(WAIT)
+        slow.await_begin()
         peers = [closing.enter_context(socket.socket()) for _ in range(20)]
         resource.setrlimit(resource.RLIMIT_NOFILE, (peers[-1].fileno() + 1, hard))
         try:
@@ -384,7 +348,7 @@ def test_lack_of_descriptors_does_not_flood_the_log(caplog: pytest.LogCaptureFix
                 threading.Event().wait(0.01)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        release.set()
+        slow.release()
         is_served(server)
     assert len(caplog.records) < 30
 

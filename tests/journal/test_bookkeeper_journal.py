@@ -70,23 +70,6 @@ def test_a_forced_format_leaves_no_ledger(cluster: Cluster) -> None:
         cluster.journal(namespace=INFO).segments(1)
 
 
-def test_reader_gets_segments_starting_at_a_txid(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    journal.recover(INFO)
-    log = EditLogWriter(journal, LAYOUT, 1)
-    for txid in (2, 5, 8):
-        log.sync(log.write(delete(txid)))
-        if txid < 8:
-            log.roll()
-    for each, newest in ((journal, 8), (cluster.journal(), 7)):
-        assert extents(each, 1) == [(1, 3, False), (4, 6, False)]
-        assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, newest, True)]
-        assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
-        assert (count_of(each, 1), count_of(each, 5), count_of(each, 99)) == (6, 2, 0)
-        assert list(each.segments(7)) == []
-    log.close()
-    assert count_of(journal, 1) == 10 - 1
-
-
 def test_reader_follows_one_batch_behind_without_fencing_the_writer(
     cluster: Cluster, journal: BookKeeperJournal
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.binary_codec import encode_op
+from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import (
     JournalError,
@@ -225,7 +226,6 @@ def test_a_second_writer_is_refused(opened: Open, journal: Journal, tmp_path: Pa
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-@on_local_disks
 def test_reader_gets_segments_starting_at_a_txid(opened: Open, journal: Journal, tmp_path: Path) -> None:
     journal.recover(INFO)
     log = EditLogWriter(journal, LAYOUT, 1)
@@ -234,17 +234,16 @@ def test_reader_gets_segments_starting_at_a_txid(opened: Open, journal: Journal,
         if txid < 8:
             log.roll()
     log.write(delete(9))
-    for each in (journal, opened(tmp_path)):
+    # on BookKeeper, only the writer knows that the newest batch is acknowledged
+    behind = isinstance(journal, BookKeeperJournal)
+    for each, newest in ((journal, 8), (opened(tmp_path), 8 - behind)):
         assert extents(each, 1) == [(1, 3, False), (4, 6, False)]
-        assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, 8, True)]
+        assert extents(each, 5, in_progress=True) == [(4, 6, False), (7, newest, True)]
         assert [op.txid for op in each.segments(5)[0].read(5)] == [5, 6]
-        assert read_all(each, 1, in_progress=True) == {2: "/000002", 5: "/000005", 8: "/000008"}
-        assert (count_of(each, 1), count_of(each, 5), count_of(each, 5, in_progress=True), count_of(each, 99)) == (
-            6,
-            2,
-            4,
-            0,
-        )
+        paths = {txid: f"/{txid:06d}" for txid in (2, 5, 8) if txid <= newest}
+        assert read_all(each, 1, in_progress=True) == paths
+        assert (count_of(each, 1), count_of(each, 5), count_of(each, 99)) == (6, 2, 0)
+        assert count_of(each, 5, in_progress=True) == newest - 4
         assert list(each.segments(7)) == []
     log.close()
     assert count_of(journal, 1) == 10
