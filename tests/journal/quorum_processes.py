@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +18,7 @@ from journal_node.node import JournalNode
 from namenode_stub.ports import free_port
 from servlets.application import create_application
 from servlets.http_server import HttpServer
+from tests.journal.killed_processes import FORKS, Server
 
 # nodes that are killed refuse connections immediately
 _SECONDS = 60.0
@@ -33,10 +31,6 @@ SETTINGS = QuorumSettings(
 )
 
 
-# The parent of forked processes has no threads, and has imported all modules.
-FORKS = multiprocessing.get_context("forkserver")
-
-
 def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
     """Run a JournalNode."""
     node = JournalNode(below(root))
@@ -47,12 +41,11 @@ def serve(root: Path, rpc_port: int, http_port: int, ready: Connection) -> None:
         threading.Event().wait()
 
 
-class Node:
+class Node(Server):
     def __init__(self, root: Path) -> None:
         root.mkdir()
         self.root = root
         self.ports = free_port(), free_port()
-        self.process: Any = None
 
     def start(self) -> None:
         ready, telling = FORKS.Pipe(duplex=False)
@@ -60,16 +53,6 @@ class Node:
         self.process.start()
         telling.close()
         assert ready.recv()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
-
-
-def collect(hearing: Connection, lines: list[str]) -> None:
-    with suppress(EOFError):
-        while True:
-            lines.append(hearing.recv())
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -11,10 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha1
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -23,7 +20,7 @@ from kazoo.security import make_digest_acl_credential
 from hadoop_common.zookeeper.session import ZooKeeperAddress, parse_acl, parse_auth
 from journal.bookie.cli import run as run_bookie
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
-from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, MetadataStoreError
+from journal.bookkeeper.errors import LedgerFencedError, MetadataStoreError
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.bookkeeper.zookeeper import JournalZNodes
@@ -32,7 +29,16 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.ports import free_port
 from tests.depth import SEED, scaled
 from tests.failover.cutting_proxy import end_session
-from tests.journal.journal_support import count_of
+from tests.journal.killed_processes import (
+    ACKNOWLEDGED,
+    FORKS,
+    Server,
+    Writing,
+    check_batches,
+    disturb,
+    recover,
+    restart,
+)
 from tests.journal.quorum_model import LAYOUT, NAMESPACE
 from tests.journal.quorum_ops import batch_of, end_op, mark, read_all, start_op
 from tests.journal.quorum_writer import write_to
@@ -47,8 +53,6 @@ SETTINGS = BookKeeperSettings(
     read_timeout=PATIENT, add_timeout=PATIENT, speculative_timeout=0.5, session_timeout=PATIENT
 )
 
-# The parent of forked processes has no threads, and has imported all modules.
-FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload([__name__])
 
 
@@ -77,12 +81,11 @@ def write_until_killed(uri: str, value: int, reported: Connection) -> None:
         write_to(opened(uri), value, reported.send)
 
 
-class Process:
+class Process(Server):
     """A bookie that can be killed and restarted."""
 
     def __init__(self, directory: Path, hosts: str, root: str = "/ledgers") -> None:
         self.arguments = directory, hosts, free_port(), root
-        self.process: Any = None
         self._ready: Connection
 
     def launch(self) -> None:
@@ -100,10 +103,6 @@ class Process:
     def start(self) -> None:
         self.launch()
         self.await_registration()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
 
 
 def start_all(bookies: list[Process]) -> None:
@@ -128,36 +127,6 @@ def bookies(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory
         bookie.kill()
 
 
-class Writer:
-    """A writer's process, and its output."""
-
-    def __init__(self, uri: str, number: int) -> None:
-        hearing, telling = FORKS.Pipe(duplex=False)
-        self.process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
-        self.process.start()
-        telling.close()
-        self.lines: list[str] = []
-        self._collector = threading.Thread(target=self._collect, args=(hearing,))
-        self._collector.start()
-
-    def _collect(self, hearing: Connection) -> None:
-        with suppress(EOFError):
-            while True:
-                self.lines.append(hearing.recv())
-
-    def await_lines(self, wanted: int) -> None:
-        """Wait for this number of acknowledgements, or the writer's end."""
-        while sum(line.startswith("acknowledged") for line in self.lines) < wanted and self.process.is_alive():
-            time.sleep(0.005)
-
-    def kill(self) -> dict[tuple[int, int], str]:
-        self.process.kill()
-        self.process.join()
-        self._collector.join()
-        acknowledged = (line.split() for line in self.lines if line.startswith("acknowledged"))
-        return {(int(first), int(last)): digest for _, first, last, digest in acknowledged}
-
-
 def round_of_kills(
     uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
@@ -167,23 +136,16 @@ def round_of_kills(
     Args:
         least: minimum number of batches acknowledged before the first kill.
     """
-    writers = [Writer(uri, 2 * number)]
-    writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
-    for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.3)  # the kill happens at a random time
-        bookie.kill()
-        if chance.random() < 0.7:
-            bookie.start()
-    time.sleep(chance.random() * 0.3)
+    writers = [Writing(write_until_killed, uri, 2 * number)]
+    writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])), ACKNOWLEDGED)
+    disturb(bookies, chance, 0.3)
     reported = []
     if chance.random() < 0.5:
-        writers.append(Writer(uri, 2 * number + 1))
+        writers.append(Writing(write_until_killed, uri, 2 * number + 1))
         time.sleep(chance.random() * 0.4)
     for writer in chance.sample(writers, len(writers)):
         reported.append(writer.kill())
-    for bookie in bookies:
-        if not bookie.process.is_alive():
-            bookie.start()
+    restart(bookies)
     return reported
 
 
@@ -211,24 +173,12 @@ def test_acknowledged_transactions_are_recovered(zookeeper: ZooKeeperServer, boo
 def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
     """Recover the journal, and check that every acknowledged batch is intact, byte for byte."""
     journal = opened(uri)
-    recover(journal)
+    recover(journal, NAMESPACE)
     found = read_all(journal.segments(1))
     names = journal._znodes.children(journal._paths.root)
     journal.close()
     assert not [name for name in names if name.startswith("unnamed")], label
-    assert list(found) == list(range(1, len(found) + 1)), label
-    for (first, last), digest in batches.items():
-        records = b"".join(found.get(txid, b"") for txid in range(first, last + 1))
-        assert sha1(records).hexdigest() == digest, f"{label}: txid {first} .. {last}"
-
-
-def recover(journal: BookKeeperJournal) -> None:
-    """Recover, even while restarted bookies are not registered yet."""
-    for _ in range(5):
-        with suppress(BookKeeperError):
-            journal.recover(NAMESPACE)
-            return
-    journal.recover(NAMESPACE)
+    check_batches(found, batches, label)
 
 
 # ---- sessions and ACLs -------------------------------------------------------------------------------------

@@ -10,13 +10,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,21 +20,26 @@ from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalError
 from journal.journal_set import JournalMember, JournalSet
-from journal.ops import DeleteOp
 from journal.quorum.open_quorum import open_quorum_journal
 from journal.segment_copies import read_log
 from journal.segment_file import list_segments, read_ops
 from tests.depth import SEED, scaled
-from tests.journal.journal_support import count_of
-from tests.journal.quorum_processes import FORKS, SETTINGS, Node, collect, nodes
+from tests.journal.killed_processes import (
+    FORKS,
+    Writing,
+    check_transactions,
+    disturb,
+    recover,
+    restart,
+    write_from_threads,
+)
+from tests.journal.quorum_processes import SETTINGS, Node, nodes
 from tests.journal.wal_support import INFO, LAYOUT, file_journal, records
 
 __all__ = ["nodes"]
 
 ROUNDS = scaled(40, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 16
-THREADS = 3
-BEGUN = "begun"
 
 FORKS.set_forkserver_preload([__name__])
 
@@ -48,93 +49,17 @@ def journals_of(side: Path, uri: str) -> JournalSet:
     return JournalSet([JournalMember(file_journal(side)), JournalMember(shared, required=True, shared=True)])
 
 
-def recover(journals: JournalSet) -> None:
-    """Recover, even while nodes still process requests of another writer, such as a proposal of an epoch."""
-    for _ in range(5):
-        with suppress(JournalError):
-            journals.recover(INFO)
-            return
-    journals.recover(INFO)
-
-
-def write(side: Path, uri: str, label: str, tell: Callable[[str], object]) -> None:
-    """Recover, write from several threads, roll, and report durable transactions, until the quorum is lost."""
-    journals = journals_of(side, uri)
-    recover(journals)
-    log = EditLogWriter(journals, LAYOUT, count_of(journals, 1) + 1, capacity=400)
-    tell(BEGUN)
-    telling = threading.Lock()
-
-    def work(writer: int) -> None:
-        number = 0
-        with suppress(JournalError):
-            while True:
-                number += 1
-                op = DeleteOp(path=f"/{label}/{writer}/{number}", timestamp=number)
-                txid = log.write(op)
-                if number % 3:
-                    log.sync(txid)
-                    with telling:
-                        tell(f"{txid} {op.path}")
-                if number % 40 == writer:
-                    log.roll()
-                if journals.lagging:
-                    journals.copy_missing()
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def write_until_killed(side: Path, uri: str, label: str, reported: Connection) -> None:
     with suppress(JournalError):
-        write(side, uri, label, reported.send)
+        journals = journals_of(side, uri)
+        recover(journals, INFO)
+        write_from_threads(journals, label, reported.send)
 
 
-class Writing:
-    """A writer's process, and its acknowledged transactions, txid to path."""
-
-    def __init__(self, side: Path, uri: str, label: str) -> None:
-        hearing, telling = FORKS.Pipe(duplex=False)
-        self.process: Any = FORKS.Process(target=write_until_killed, args=(side, uri, label, telling), daemon=True)
-        self.process.start()
-        telling.close()
-        self._lines: list[str] = []
-        self._collector = threading.Thread(target=collect, args=(hearing, self._lines))
-        self._collector.start()
-
-    def signal(self, number: int) -> None:
-        """Send a signal; do nothing if the process has ended because the quorum was lost."""
-        with suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
-
-    def acknowledged(self) -> dict[int, str]:
-        """Return the acknowledged transactions, after the end of the process."""
-        self.process.join()
-        self._collector.join()
-        return {int(txid): path for txid, path in map(str.split, self._lines[1:])}
-
-    def await_lines(self, number: int) -> None:
-        """Wait for this number of reports, or the end."""
-        while len(self._lines) < number and self._collector.is_alive():
-            self._collector.join(0.005)
-
-    @property
-    def begun(self) -> bool:
-        """Whether the writer has recovered the journal; until then, a resumed old writer would take over again."""
-        return bool(self._lines)
-
-
-def disturb(nodes: list[Node], chance: random.Random) -> None:
-    """Kill up to two nodes; most restart immediately, the other nodes after the writer has ended."""
-    for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.15)  # a random time of the kill
-        node.kill()
-        if chance.random() < 0.7:
-            node.start()
-    time.sleep(chance.random() * 0.15)
+def send_signal(writing: Writing, number: int) -> None:
+    """Send a signal; do nothing if the process has ended because the quorum was lost."""
+    with suppress(ProcessLookupError):
+        os.kill(writing.process.pid, number)
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
@@ -155,20 +80,19 @@ def test_acknowledged_transactions_are_taken_over(nodes: list[Node], tmp_path: P
             label = f"seed {SEED}, round {number}"
             mine, other = sides if number % 2 else reversed(sides)
             file_journal(mine)
-            writing = Writing(mine, uri, f"round{number}")
+            writing = Writing(write_until_killed, mine, uri, f"round{number}")
             writing.await_lines(chance.choice([0, 1, 2, chance.randrange(100)]))
             disturb(nodes, chance)
-            paused = chance.random() < 0.4 and writing.begun
-            writing.signal(signal.SIGSTOP if paused else signal.SIGKILL)
-            for node in nodes:
-                if not node.process.is_alive():
-                    node.start()
+            # until a writer has recovered the journal, a resumed writer would take over again
+            paused = chance.random() < 0.4 and bool(writing.lines)
+            send_signal(writing, signal.SIGSTOP if paused else signal.SIGKILL)
+            restart(nodes)
             found = take_over(other, uri)
             if paused:
-                writing.signal(signal.SIGCONT)
-            kept |= (acknowledged := writing.acknowledged())
+                send_signal(writing, signal.SIGCONT)
+            kept |= (acknowledged := writing.transactions())
             total += len(acknowledged)
-            check(found, kept, label)
+            check_transactions(found, kept, label)
             check_copies(found, folders, mine, label)
     assert total > ROUNDS
 
@@ -176,7 +100,7 @@ def test_acknowledged_transactions_are_taken_over(nodes: list[Node], tmp_path: P
 def take_over(side: Path, uri: str) -> dict[int, bytes]:
     """Recover on the other side; check that its directory alone has the same transactions, and return them by txid."""
     journals = journals_of(side, uri)
-    recover(journals)
+    recover(journals, INFO)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}
     with EditLogWriter(journals, LAYOUT, len(found) + 1):
         journals.copy_missing()
@@ -184,13 +108,6 @@ def take_over(side: Path, uri: str) -> dict[int, bytes]:
     local = [record for _, segment in sorted(records(side).items()) for record in segment]
     assert local[: len(found)] == [found[txid] for txid in sorted(found)]
     return found
-
-
-def check(found: dict[int, bytes], acknowledged: dict[int, str], label: str) -> None:
-    assert list(found) == list(range(1, len(found) + 1)), label
-    for txid, path in acknowledged.items():
-        op = DeleteOp(txid=txid, path=path, timestamp=int(path.rpartition("/")[2]))
-        assert found.get(txid) == encode_op(op, LAYOUT), f"{label}, txid {txid}"
 
 
 def check_copies(found: dict[int, bytes], folders: list[Path], ended: Path, label: str) -> None:
