@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,6 +19,7 @@ from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from hadoop_rpc.ha_protocol import ServiceStatus
 from tests.failover.controller_scene import ACTIVE, OBSERVER, STANDBY, Scene, healthy, running_scene
 from tests.failover.failover_support import HERE
+from tests.namenode_stub.stub_support import wait_until
 
 IMPATIENT = {
     "ha.failover-controller.new-active.rpc-timeout.ms": "100",
@@ -170,7 +171,7 @@ def test_slow_transition_to_active_is_polled_until_done(impatient: Scene, caplog
     impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(impatient.controller.become_active)
-        wait_for(lambda: len(impatient.node.reported) > 2)
+        wait_until("the requests", lambda: len(impatient.node.reported) > 2)
         assert impatient.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
         assert not done.done()
         impatient.node.pause.set()
@@ -189,7 +190,7 @@ def test_slow_transition_to_active_is_abandoned(impatient: Scene, stop: str) -> 
     impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(2) as pool:
         done = pool.submit(impatient.controller.become_active)
-        wait_for(lambda: len(impatient.node.reported) > 1)
+        wait_until("the requests", lambda: len(impatient.node.reported) > 1)
         if stop == "limit":
             impatient.clock.now += 601
         elif stop == "lock":
@@ -362,9 +363,3 @@ def test_readiness_in_each_election_state(scene: Scene) -> None:
     assert readiness(facts(scene, "init")).ok
     scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
     assert "no room" in readiness(facts(scene, "init")).message
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    from tests.interop.hadoop_process import wait_until
-
-    wait_until(condition, "it")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -79,10 +78,3 @@ def read_frames(peer: socket.socket, count: int) -> None:
             data = peer.recv(4096)
             assert data
             frames.feed(data)
-
-
-def poll_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not done():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)

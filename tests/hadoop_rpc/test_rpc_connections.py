@@ -22,18 +22,8 @@ from hadoop_rpc.errors import (
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import Method, Service
-from tests.hadoop_rpc.socket_support import (
-    PROTOCOL,
-    WAIT,
-    SlowCall,
-    client,
-    poll_until,
-    read_frames,
-    say,
-    service,
-    serving,
-    text,
-)
+from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, SlowCall, client, read_frames, say, service, serving, text
+from tests.namenode_stub.stub_support import wait_until
 from tests.socket_peer import scripted
 
 
@@ -147,7 +137,7 @@ def test_other_calls_are_retried_after_a_timeout_closes_the_connection() -> None
         ThreadPoolExecutor(1) as pool,
     ):
         patient = pool.submit(say, rpc, "ok")
-        poll_until(lambda: rpc._link is not None and bool(rpc._link._waiting))
+        wait_until("the call", lambda: rpc._link is not None and bool(rpc._link._waiting))
         link = rpc._link
         assert link is not None
         with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
@@ -227,7 +217,7 @@ def test_no_calls_begin_after_a_stop_times_out() -> None:
         calls = [pool.submit(say, rpc, "slow", "first")]
         slow.await_begin()
         calls += [pool.submit(say, rpc, "slow", word) for word in ("second", "third")]
-        poll_until(lambda: len(server._calls) == 2)
+        wait_until("the calls in the queue", lambda: len(server._calls) == 2)
         connections = server.loop.channels()
         server.stop()
         assert not server.loop.channels()
@@ -258,7 +248,7 @@ def test_stop_ends_other_calls_while_it_waits_for_a_running_one() -> None:
         running = pool.submit(say, shared, "slow", "first")
         slow.await_begin()
         waiting = [pool.submit(say, each, "slow", "waiting") for each in (shared, other)]
-        poll_until(lambda: len(server._calls) == 2)
+        wait_until("the calls in the queue", lambda: len(server._calls) == 2)
         stop = pool.submit(server.stop)
         for call in waiting:
             with pytest.raises(RetriableError, match="stopping"):

@@ -22,7 +22,8 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.service import CallContext
-from tests.hadoop_rpc.socket_support import WAIT, Handler, client, poll_until, say, serving, text
+from tests.hadoop_rpc.socket_support import WAIT, Handler, client, say, serving, text
+from tests.namenode_stub.stub_support import wait_until
 
 
 def test_a_server_measures_its_calls() -> None:
@@ -34,7 +35,7 @@ def test_a_server_measures_its_calls() -> None:
         with pytest.raises(RemoteError):
             say(rpc, "fail")
         # a call is counted after its response
-        poll_until(lambda: server.activity.counts().calls == 2)
+        wait_until("both calls", lambda: server.activity.counts().calls == 2)
         counts = server.activity.counts()
         assert (counts.successes, server.open_connections, server.queue_length) == (1, 1, 0)
         assert counts.processing_seconds > 0 <= counts.queue_seconds

@@ -19,6 +19,7 @@ from journal.errors import JournalError
 from journal.journal import Journal
 from journal.journal_set import JournalSet
 from journal.ops import DeleteOp
+from tests.journal.journal_support import count_of
 from tests.journal.wal_support import LAYOUT
 
 THREADS = 3

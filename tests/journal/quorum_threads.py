@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,14 +16,6 @@ from tests.journal.quorum_model import JOURNAL
 from tests.journal.quorum_simulation import SETTINGS, Simulation
 
 DEADLINE = 600.0
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` returns true; a test that waits longer than DEADLINE has failed."""
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        threading.Event().wait(0.002)
 
 
 class HeldNode:

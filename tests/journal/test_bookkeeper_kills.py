@@ -29,6 +29,7 @@ from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.ports import free_port
 from tests.depth import SEED, scaled
 from tests.failover.cutting_proxy import end_session
+from tests.journal.journal_support import count_of
 from tests.journal.killed_processes import (
     ACKNOWLEDGED,
     FORKS,

@@ -12,6 +12,7 @@ import pytest
 
 from journal.journal_set import JournalMember, JournalSet
 from tests.depth import SEED, scaled
+from tests.journal.journal_support import count_of
 from tests.journal.killed_processes import FORKS, Writing, check_transactions, write_from_threads
 from tests.journal.wal_support import INFO, file_journal, records
 

@@ -17,7 +17,8 @@ from tests.journal.journal_support import count_of
 from tests.journal.quorum_model import LAYOUT, NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark, read_all, write_segment
 from tests.journal.quorum_simulation import SETTINGS, Simulation
-from tests.journal.quorum_threads import DEADLINE, HeldNode, threaded, wait_for
+from tests.journal.quorum_threads import DEADLINE, HeldNode, threaded
+from tests.namenode_stub.stub_support import wait_until
 
 SHORT = replace(SETTINGS, write_transactions=0.05, operations=0.05, select_input_streams=0.05)
 
@@ -50,10 +51,10 @@ def test_hanging_node_does_not_delay_the_others(
     journal, ways = opened
     ways[2].hold("journal")
     write_segment(journal, 1, 10)
-    wait_for(lambda: all("finalize_log_segment" in way.calls for way in ways[:2]))
+    wait_until("the end on two nodes", lambda: all("finalize_log_segment" in way.calls for way in ways[:2]))
     assert "finalize_log_segment" not in ways[2].calls
     ways[2].hold()
-    wait_for(lambda: "finalize_log_segment" in ways[2].calls)
+    wait_until("the end on the last node", lambda: "finalize_log_segment" in ways[2].calls)
 
 
 def test_readers_do_not_wait_for_the_writer(opened: tuple[QuorumJournal, list[HeldNode]]) -> None:
@@ -63,7 +64,7 @@ def test_readers_do_not_wait_for_the_writer(opened: tuple[QuorumJournal, list[He
         way.hold("start_log_segment")
     with ThreadPoolExecutor(1) as pool:
         starting = pool.submit(journal.start_segment, 4, LAYOUT)
-        wait_for(lambda: all(way.waiting for way in ways))
+        wait_until("a call of each node", lambda: all(way.waiting for way in ways))
         assert count_of(journal, 1) == 3
         for way in ways:
             way.hold()
@@ -85,7 +86,7 @@ def test_time_while_the_process_is_stopped_is_ignored(simulation: Simulation) ->
         ways[0].hold("is_formatted")
         with ThreadPoolExecutor(1) as pool:
             asking = pool.submit(journal.is_formatted)
-            wait_for(lambda: ways[0].waiting == 1)
+            wait_until("a call of a node", lambda: ways[0].waiting == 1)
             now[0] += 3600.0
             ways[0].hold()
             assert asking.result() is False
@@ -101,7 +102,7 @@ def test_close_ends_waiting_calls(simulation: Simulation, monkeypatch: pytest.Mo
             way.hold("journal", "get_edit_log_manifest")
         with ThreadPoolExecutor(2) as pool:
             waiting = [pool.submit(segment.append, batch(1, 3)), pool.submit(journal.segments, 1)]
-            wait_for(lambda: all(way.waiting == 2 for way in ways))
+            wait_until("two calls of each node", lambda: all(way.waiting == 2 for way in ways))
             journal.close()
             for each in waiting:
                 with pytest.raises(JournalClosedError):
