@@ -35,11 +35,15 @@ def segment(first: int, *middle: EditOp, in_progress: bool = False) -> ModelSegm
 def noted(*segments: ModelSegment, base: int = 0) -> TxnRecorder:
     recorder = TxnRecorder()
     recorder.begin(ImageId(base, "aa"))
+    apply(recorder, segments)
+    return recorder
+
+
+def apply(recorder: TxnRecorder, segments: Sequence[ModelSegment]) -> None:
     for each in segments:
         for _ in recorder.record_all(each.read(each.first)):
             pass
         recorder.mark_applied(each.last)
-    return recorder
 
 
 @dataclass

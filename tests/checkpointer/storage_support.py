@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -104,3 +106,18 @@ def damage_all(folder: Path, damage: Damage) -> dict[str, bytes]:
     for path in paths:
         damage(path)
     return {path.name: path.read_bytes() for path in paths}
+
+
+@contextmanager
+def unreadable(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Refuse to open a file, as for a daemon without root rights."""
+    real = os.open
+
+    def refuse(name: str | Path, *arguments: int, **more: int) -> int:
+        if Path(name) == path:
+            raise PermissionError(13, "Permission denied", str(name))
+        return real(name, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from pathlib import Path
 
@@ -42,6 +41,7 @@ from tests.checkpointer.storage_support import (
     damage_digest,
     damage_frame,
     put_image,
+    unreadable,
 )
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
@@ -335,15 +335,7 @@ def test_image_that_cannot_be_read_is_not_replaced(
     damage_frame(older)
     # otherwise, the known file would not be opened
     write_atomically(newest, newest.read_bytes())
-    real = os.open
-
-    def refuse(path: str | Path, *arguments: int, **more: int) -> int:
-        if Path(path) == newest:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path, *arguments, **more)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refuse)
+    with unreadable(newest, monkeypatch):
         daemon.follow(2)
         assert "Permission denied" in daemon.role.alarms()[0]
     assert daemon.role.details().lost_past is None

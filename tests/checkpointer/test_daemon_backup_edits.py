@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,14 +15,17 @@ from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.backup_support import Daemon, assert_follows, assert_same_segments, backup_config, in_sync
-from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
+from tests.checkpointer.backup_support import (
+    Daemon,
+    assert_follows,
+    assert_same_segments,
+    backup_config,
+    in_sync,
+    namenode,
+)
+from tests.namenode_stub.namenode_double import NamenodeDouble
 
-
-@pytest.fixture
-def namenode(tmp_path: Path) -> Iterator[NamenodeDouble]:
-    with streaming_double(tmp_path / "nn") as running:
-        yield running
+__all__ = ["namenode"]
 
 
 @pytest.fixture

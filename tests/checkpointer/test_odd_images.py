@@ -26,6 +26,7 @@ from tests.checkpointer.storage_support import (
     put_image,
     recorded_directory,
     refuse_to_load,
+    unreadable,
 )
 from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 
@@ -170,15 +171,7 @@ def test_image_without_read_permission_is_ignored(tmp_path: Path, monkeypatch: p
     """Permissions are checked as for a daemon without root rights."""
     put_image(tmp_path, 5)
     newest = put_image(tmp_path, 9)
-    real = os.open
-
-    def refuse(path: str | Path, *arguments: int, **more: int) -> int:
-        if Path(path) == newest:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path, *arguments, **more)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refuse)
+    with unreadable(newest, monkeypatch):
         assert "Permission denied" in frame_fault(newest)
         assert [held.txid for held in held_images([tmp_path])] == [5]
     # the permission was restored

@@ -26,7 +26,7 @@ from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon as Backup
 from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.set_back_model import ModelSegment
-from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, noted, segment
+from tests.checkpointer.set_back_support import OURS, Provenances, Witness, apply, chmod, delete, noted, segment
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted, wait_until
@@ -79,10 +79,7 @@ def watch_over(store: Provenances, witness: Witness, *applied: ModelSegment) -> 
     recorder = TxnRecorder()
     watch = PastWatch(recorder, store, lambda: [IMAGE], lambda last: witness)
     watch.loaded(IMAGE)
-    for each in applied:
-        for _ in recorder.record_all(each.read(each.first)):
-            pass
-        recorder.mark_applied(each.last)
+    apply(recorder, applied)
     return watch
 
 

@@ -30,7 +30,7 @@ from journal.segment_file import EditLogSegment, SegmentTransactions
 from journal.segment_format import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.set_back_model import ModelSegment
-from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, image, noted, segment
+from tests.checkpointer.set_back_support import OURS, Provenances, Witness, apply, chmod, delete, image, noted, segment
 from tests.checkpointer.storage_support import put_image
 
 LAYOUT = -63
@@ -215,10 +215,7 @@ def test_process_that_was_not_restarted_has_the_same_past() -> None:
     """After a failover, the other NameNode may lack the image that allowed the edits to be purged."""
     recorder = noted(*OURS)
     recorder.begin(ImageId(0, "00"))
-    for each in OURS:
-        for _ in recorder.record_all(each.read(each.first)):
-            pass
-        recorder.mark_applied(each.last)
+    apply(recorder, OURS)
     witness = Witness(OURS, 9, {0: "00"}, life=7)
     watch = PastWatch(
         recorder, Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "00")], lambda last: witness
@@ -257,10 +254,7 @@ def test_image_replaces_many_segments_as_proof_in_an_idle_cluster() -> None:
     quiet = [segment(first) for first in range(1, 401, 2)]
     recorder, asked = noted(*quiet), list[int]()
     recorder.begin(ImageId(0, "00"))
-    for each in quiet:
-        for _ in recorder.record_all(each.read(each.first)):
-            pass
-        recorder.mark_applied(each.last)
+    apply(recorder, quiet)
     witness = Witness(quiet, 400, {0: "00", 300: "aa"})
     witness.asked = asked
     watch = PastWatch(

@@ -56,6 +56,12 @@ def count_of(journal: Journal, from_txid: int, *, in_progress: bool = False) -> 
     return found[-1].last - from_txid + 1 if found else 0
 
 
+def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
+    """Return the operations of a segment."""
+    middle = [ops.DeleteOp(path=f"/{number}", timestamp=number) for number in range(count - 2)]
+    return numbered([ops.StartLogSegmentOp(), *middle, ops.EndLogSegmentOp()], first)
+
+
 def signed(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
 

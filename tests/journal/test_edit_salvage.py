@@ -17,18 +17,13 @@ from journal.errors import (
     SegmentError,
     TransactionGapError,
 )
-from journal.ops import DeleteOp, EditOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.ops import DeleteOp, EditOp
 from journal.resync import op_follows, readable_runs
 from journal.salvage import examine_segment
 from journal.segment_format import HEADER_SIZE, iter_ops
 from journal.segment_output import write_new_file, write_ops, write_range
 from tests.depth import examples
-from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes
-
-
-def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
-    middle = [DeleteOp(path=f"/{number}", timestamp=number) for number in range(count - 2)]
-    return numbered([StartLogSegmentOp(), *middle, EndLogSegmentOp()], first)
+from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops
 
 
 def damaged(places: list[int], layout_version: int = -63, first: int = 1) -> tuple[bytes, list[int]]:

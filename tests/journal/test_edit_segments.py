@@ -18,10 +18,10 @@ from journal.errors import (
     UnknownOpcodeError,
     UnsupportedEditsLayoutError,
 )
-from journal.ops import AddOp, DeleteOp, EndLogSegmentOp, PermissionStatus, StartLogSegmentOp
+from journal.ops import AddOp, DeleteOp, PermissionStatus, StartLogSegmentOp
 from journal.segment_format import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
 from tests.depth import examples
-from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, verdict
+from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops, verdict
 
 EXPECTED = {
     "edits-cut-after-opcode": (CorruptOpError, 3585, 82),
@@ -199,19 +199,14 @@ def test_negative_number_of_layout_flags_is_corrupt():
         decode_header(encode_header(-63)[:4] + b"\xff" * 4)
 
 
-def some_ops(first: int = 1, count: int = 5) -> list:
-    middle = [DeleteOp(path=f"/{number}", timestamp=number) for number in range(count - 2)]
-    return numbered([StartLogSegmentOp(), *middle, EndLogSegmentOp()], first)
-
-
 def test_reading_starts_at_a_txid_in_the_middle():
-    content = segment_bytes(some_ops(10))
+    content = segment_bytes(some_ops(10, 5))
     assert [op.txid for op in iter_ops(content, first_txid=10, last_txid=14, from_txid=12)] == [12, 13, 14]
     assert list(iter_ops(content, first_txid=10, last_txid=14, from_txid=15)) == []
 
 
 def test_nothing_is_read_after_the_last_txid():
-    content = segment_bytes(some_ops()) + b"garbage"
+    content = segment_bytes(some_ops(count=5)) + b"garbage"
     assert [op.txid for op in iter_ops(content, last_txid=5)] == [1, 2, 3, 4, 5]
     with pytest.raises(CorruptOpError):
         list(iter_ops(content))
@@ -219,12 +214,12 @@ def test_nothing_is_read_after_the_last_txid():
 
 def test_first_txid_must_match_the_name():
     with pytest.raises(TransactionGapError) as caught:
-        list(iter_ops(segment_bytes(some_ops(10)), first_txid=9, file="edits_9"))
+        list(iter_ops(segment_bytes(some_ops(10, 5)), first_txid=9, file="edits_9"))
     assert (caught.value.expected, caught.value.found) == (9, 10)
 
 
 def test_only_padding_may_follow_the_terminator():
-    content = segment_bytes(some_ops()) + b"\xff" * 10
+    content = segment_bytes(some_ops(count=5)) + b"\xff" * 10
     assert len(list(iter_ops(content + bytes(2_000_000) + b"\xff"))) == 5
     with pytest.raises(CorruptOpError, match="0x07 after the terminator") as caught:
         list(iter_ops(content + bytes(2_000_000) + b"\x07\xff"))

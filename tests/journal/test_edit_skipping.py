@@ -30,15 +30,10 @@ from journal.segment_format import HEADER_SIZE, iter_ops
 from journal.skipping import SkipPlan, SkipRequest, neutral_op, plan_skips, source_ops
 from journal.values import Block
 from tests.depth import examples
-from tests.journal.journal_support import numbered, operations, segment_bytes
+from tests.journal.journal_support import numbered, operations, segment_bytes, some_ops
 
 LAYOUTS = [-52, -55, -60, -63, -64, -66, -67]
 OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
-
-
-def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
-    middle = [DeleteOp(path=f"/{number}", timestamp=number) for number in range(count - 2)]
-    return numbered([StartLogSegmentOp(), *middle, EndLogSegmentOp()], first)
 
 
 def result(plan: SkipPlan, content: Buffer) -> bytes:

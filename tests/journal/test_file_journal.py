@@ -12,7 +12,6 @@ import pytest
 
 from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import parse_version
-from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import encode_op
 from journal.errors import (
     CorruptOpError,
@@ -60,9 +59,7 @@ def folder(tmp_path: Path, journal: FileJournal) -> Path:
 
 def test_a_formatted_journal_has_version_and_no_transactions(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "new" / "current")
-    assert not journal.is_formatted()
     journal.format(INFO)
-    assert journal.is_formatted()
     folder = tmp_path / "new" / "current"
     assert parse_version((folder / "VERSION").read_bytes(), "") == INFO
     assert (folder / "seen_txid").read_text() == "0\n"
@@ -143,18 +140,6 @@ def test_writer_in_a_second_process_is_refused(journal: FileJournal, tmp_path: P
         assert journal.segments(1) == []  # readers need no lock
         other.communicate(b"")
     journal.recover(INFO)
-
-
-def test_lock_of_the_caller_is_used(tmp_path: Path) -> None:
-    file_journal(tmp_path).close()
-    with StorageLock(tmp_path) as lock:
-        journal = open_journal(tmp_path.as_uri(), locks=[lock])
-        journal.recover(INFO)
-        journal.start_segment(1, LAYOUT)
-        journal.close()
-        assert lock.held
-    with pytest.raises(JournalError, match="the caller released"):
-        journal.recover(INFO)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from hadoop_common.storage_lock import StorageLock
 from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.binary_codec import encode_op
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
@@ -28,6 +29,7 @@ from journal.file_journal import FileJournal
 from journal.journal import Journal
 from journal.journal_set import JournalMember, JournalSet
 from journal.json_journal import JsonJournal
+from journal.open_journal import open_journal
 from journal.ops import EndLogSegmentOp
 from tests.depth import examples
 from tests.journal.bookkeeper_cluster import Cluster
@@ -221,6 +223,21 @@ def test_a_second_writer_is_refused(opened: Open, journal: Journal, tmp_path: Pa
     journal.close()
     assert list(tmp_path.rglob("in_use.lock")) == []
     second.recover(INFO)
+
+
+@pytest.mark.parametrize(("kind", "prefix"), [("file", "file://"), ("json", "json://")])
+def test_lock_of_the_caller_is_used(kind: str, prefix: str, tmp_path: Path) -> None:
+    formatted = LOCAL[kind](tmp_path)
+    formatted.format(INFO)
+    formatted.close()
+    with StorageLock(tmp_path) as lock:
+        journal = open_journal(f"{prefix}{tmp_path}", locks=[lock])
+        journal.recover(INFO)
+        journal.start_segment(1, LAYOUT)
+        journal.close()
+        assert lock.held
+    with pytest.raises(JournalError, match="the caller released"):
+        journal.recover(INFO)
 
 
 # ---- reading -----------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.storage_lock import StorageLock
 from journal.errors import (
     CorruptOpError,
     EditsTextError,
@@ -310,17 +309,6 @@ def test_journals_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(JournalError) as caught:
             open_journal(wrong)
         assert caught.value.hint
-
-
-def test_lock_of_the_caller_is_used(journal: JsonJournal, folder: Path) -> None:
-    journal.close()
-    with StorageLock(folder) as lock:
-        other = open_journal(f"json://{folder}", locks=[lock])
-        other.recover(INFO)
-        other.close()
-        assert lock.held
-    with pytest.raises(JournalError, match="the caller released"):
-        other.recover(INFO)
 
 
 def test_missing_or_unlockable_directory_is_reported(journal: JsonJournal, folder: Path) -> None:

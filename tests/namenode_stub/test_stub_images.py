@@ -61,6 +61,16 @@ def test_an_upload_is_accepted_and_old_files_are_purged(config: StubConfig, tmp_
     assert restarted_tree(config) == before
 
 
+def assert_equals_state(image: Path, stub: NameNodeStub, segment: int) -> None:
+    """Check that an image equals the namespace before the open segment, which begins at txid `segment`."""
+    own, loaded = image.with_name("own"), stub.namespace.transactions.loaded
+    with own.open("wb") as out:
+        loaded.namespace.last_txid = segment - 1
+        loaded.write(out.write)
+        loaded.namespace.last_txid = segment
+    assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+
+
 def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
@@ -68,12 +78,7 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
         stub.namespace.add_block("/a/open")
         first = stub.active.roll()
         image = checkpoint_of(config, tmp_path / "scratch")
-        own = tmp_path / "own"
-        with own.open("wb") as out:
-            stub.namespace.transactions.loaded.namespace.last_txid = first - 1
-            stub.namespace.transactions.loaded.write(out.write)
-            stub.namespace.transactions.loaded.namespace.last_txid = first
-        assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+        assert_equals_state(image, stub, first)
 
 
 def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
@@ -112,12 +117,7 @@ def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig,
             write_edits(stub, f"z/{number}")
             first = stub.active.roll()
             image = checkpoint_of(config, tmp_path / f"scratch{number}")
-            own = tmp_path / f"own{number}"
-            with own.open("wb") as out:
-                stub.namespace.transactions.loaded.namespace.last_txid = first - 1
-                stub.namespace.transactions.loaded.write(out.write)
-                stub.namespace.transactions.loaded.namespace.last_txid = first
-            assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
+            assert_equals_state(image, stub, first)
             assert offer(stub, image) is UploadResult.SUCCESS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 
 from pipeline.java import find_java_home
+from tests.interop.hadoop_jars import pyspark_jars
 from tests.pipeline.quick_java import class_path, quick_java, quick_start
 from tests.pipeline.spark_events import DEFAULTS, event_log_conf, write_defaults
 
@@ -159,8 +159,12 @@ class SparkCluster:
 
     def _environment(self) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        scala = next(_jars().glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
-        ours = {"JAVA_HOME": str(self._java_home), "SPARK_HOME": str(_jars().parent), "SPARK_SCALA_VERSION": scala}
+        scala = next(pyspark_jars().glob("spark-core_*.jar")).name.split("_")[1].split("-")[0]
+        ours = {
+            "JAVA_HOME": str(self._java_home),
+            "SPARK_HOME": str(pyspark_jars().parent),
+            "SPARK_SCALA_VERSION": scala,
+        }
         return {**kept, **ours, "SPARK_LOCAL_IP": _LOOPBACK, "PYSPARK_PYTHON": sys.executable}
 
     def _logged(self, name: str, pattern: str) -> str:
@@ -178,13 +182,6 @@ class SparkCluster:
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise ClusterError(f"the {name} exited with code {process.returncode}\n{self.logs()}")
-
-
-def _jars() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "jars"
 
 
 def _descendants(pid: int) -> list[psutil.Process]:
