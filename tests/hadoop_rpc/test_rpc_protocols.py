@@ -95,7 +95,7 @@ SIGNATURE = CheckpointSignature(INFO, 10, 21)
 
 @dataclass
 class FakeNode:
-    """A node that answers with fixed values and records its calls."""
+    """A node that records its calls and responds with fixed values, some of which no NameNode returns."""
 
     reported: list[Any] = field(default_factory=list)
     command: CheckpointCommand | None = None
