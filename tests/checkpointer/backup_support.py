@@ -41,10 +41,10 @@ def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -
 class Daemon:
     """Role and service without a scheduler; only a test advances the clock."""
 
-    def __init__(self, config: CheckpointConfig, *, streaming: bool = True) -> None:
+    def __init__(self, config: CheckpointConfig) -> None:
         self.now = 0.0
         self.config = config
-        self.role = BackupRole(config, streaming=streaming, clock=lambda: self.now)
+        self.role = BackupRole(config, clock=lambda: self.now)
         self.service = CheckpointService(self.role, config, clock=lambda: self.now)
 
     def __enter__(self) -> Daemon:

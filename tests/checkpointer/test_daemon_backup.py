@@ -98,14 +98,13 @@ def test_service_makes_checkpoints_and_applies_retention(namenode: NamenodeDoubl
         assert [each.first for each in list_segments(daemon.folder)] == [namenode.recorded_end + 1]
 
 
-def test_checkpoint_node_fetches_edits_without_a_stream(namenode: NamenodeDouble, tmp_path: Path) -> None:
-    with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
-        daemon.follow(2)
-        assert (daemon.role.alarms(), namenode.streams) == ([], {})
-        namenode.roll()
-        play(namenode)
-        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-        assert len(namenode.ended) == 1
+def test_node_that_receives_no_stream_fetches_edits_for_a_checkpoint(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    namenode.reaches_nodes = False
+    daemon.follow(2)
+    assert "no stream of edits arrived here" in daemon.role.alarms()[0]
+    play(namenode)
+    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
+    assert len(namenode.ended) == 1
 
 
 # ---- faults of the stream ----------------------------------------------------------------------------------

@@ -303,9 +303,11 @@ def test_directory_that_cannot_store_the_image_is_not_used(
 
 
 @pytest.mark.parametrize("damage", [damage_frame, damage_content])
-def test_checkpoint_node_replaces_damaged_images(namenode: NamenodeDouble, tmp_path: Path, damage: Damage) -> None:
-    namenode.started_at = 1000
-    with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
+def test_node_that_receives_no_stream_replaces_damaged_images(
+    namenode: NamenodeDouble, tmp_path: Path, damage: Damage
+) -> None:
+    namenode.started_at, namenode.reaches_nodes = 1000, False
+    with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         play(namenode)
         daemon.follow()
         damaged = damage_all(daemon.folder, damage)

@@ -315,7 +315,8 @@ def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: NamenodeDoubl
         def cancelled(self) -> bool:
             return True
 
-    with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
+    namenode.reaches_nodes = False
+    with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         daemon.follow()
         namenode.roll()
         with pytest.raises(CheckpointCancelledError):

@@ -69,6 +69,7 @@ class NamenodeDouble(RecordedNamespace):
         started_at: start of its process as reported by its /jmx, in ms since the epoch; None if it is not reported.
         recent: period and number of transactions for which images are refused as too recent; None to accept every
             image. As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
+        reaches_nodes: whether streams reach backup nodes; with Kerberos, Hadoop's NameNodes cannot log in there.
         reports, ended: values received by errorReport and endCheckpoint.
         layouts_ahead: number of layouts by which the software is newer than the storage, as during a rolling upgrade.
         reports_software: whether versionRequest returns the layout of the software, as in releases up to 3.3.
@@ -95,7 +96,7 @@ class NamenodeDouble(RecordedNamespace):
         self.reports: list[tuple[int, str]] = []
         self.ended: list[CheckpointSignature] = []
         self.refuses_checkpoints = self.reports_software = False
-        self.need_to_return_image = True
+        self.need_to_return_image = self.reaches_nodes = True
         self.layouts_ahead = 0
         self.per_roll = per_roll
         self._uploading: set[int] = set()
@@ -323,7 +324,10 @@ class _Calls(CheckpointCalls):
             raise IncorrectVersionError(
                 f"Unexpected version of data node. Reported: {reported}. Expecting = {expected}."
             )
-        return super().register(registration, caller)
+        answer = super().register(registration, caller)
+        if not self._node.reaches_nodes:
+            self._node.backups.release(registration)
+        return answer
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
         if self._node.refuses_checkpoints:

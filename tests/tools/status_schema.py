@@ -22,7 +22,6 @@ _ROLES: Mapping[str, type] = {
     "secondary": SecondaryDetails,
     "standby": StandbyDetails,
     "backup": BackupDetails,
-    "checkpoint": BackupDetails,
 }
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "string"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -79,7 +79,6 @@ class BackupCheckpoints:
 
     Args:
         failed: collector of directories that could not store an image.
-        streaming: False for a node without a stream of edits, which fetches all edits.
     """
 
     storage: StorageDirectories
@@ -90,8 +89,6 @@ class BackupCheckpoints:
     upkeep: StreamUpkeep
     failed: FailedFolders
     past: PastWatch
-    _: KW_ONLY
-    streaming: bool
     _ending: _CheckpointEnd = field(init=False, default_factory=_CheckpointEnd)
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
@@ -109,7 +106,7 @@ class BackupCheckpoints:
             self.upkeep.take_version()
         signature = self._start()
         try:
-            if not self.receiver.take_namespace() and self.streaming:
+            if not self.receiver.take_namespace():
                 self.link.registered = False
             self.upkeep.adopt(signature)
             self.upkeep.check_past()

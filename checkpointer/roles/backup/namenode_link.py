@@ -59,7 +59,6 @@ class NamenodeLink:
         host, port: address of the NameNode's RPC server.
         user: the user name for the NameNode, an HDFS superuser.
         timeout: seconds to wait for each response.
-        role: a BACKUP node receives the stream of edits, but a CHECKPOINT node does not.
         cancelled: when it returns True, waiting calls raise CheckpointCancelledError.
     """
 
@@ -70,12 +69,10 @@ class NamenodeLink:
         *,
         user: str,
         timeout: float,
-        role: NamenodeRole,
         addresses: OwnAddresses,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._host, self._port, self._user = host, port, user
-        self._role = role
         self.addresses = addresses
         self._connect(timeout)
         self._cancelled = cancelled
@@ -173,7 +170,7 @@ class NamenodeLink:
                 hint="Check dfs.namenode.rpc-address.",
             )
         self.registered = True
-        _LOG.info("registered with the NameNode at %s as %s", self.address, self._role.name)
+        _LOG.info("registered with the NameNode at %s as a backup node", self.address)
 
     def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
         """Register with the layout version of the NameNode's software.
@@ -217,7 +214,7 @@ class NamenodeLink:
 
     def _registration(self, info: StorageInfo) -> NamenodeRegistration:
         rpc, http = self.addresses.rpc, self.addresses.http
-        return NamenodeRegistration(self._reachable(*rpc), self._reachable(*http), info, self._role)
+        return NamenodeRegistration(self._reachable(*rpc), self._reachable(*http), info, NamenodeRole.BACKUP)
 
     def _reachable(self, host: str, port: int) -> str:
         return host_port(self._local_host() if host in _WILDCARDS else host, port)

@@ -47,7 +47,6 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.throttle import Throttle
 from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.journal_protocol import journal_service
-from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import access_checked
 from journal.operation import EditOp
@@ -84,14 +83,14 @@ class BackupDetails(RoleDetails):
 
 @dataclass(frozen=True, slots=True)
 class OpenBackup:
-    """The parts of an open backup node; `security` protects the stream's server, and is None without a stream."""
+    """The parts of an open backup node; `security` protects the stream's server."""
 
     link: NamenodeLink
     follower: BackupFollower
     receiver: JournalReceiver
     upkeep: StreamUpkeep
     checkpoints: BackupCheckpoints
-    security: ServerSecurity | None
+    security: ServerSecurity
 
 
 class BackupRole(StoredRole):
@@ -99,24 +98,21 @@ class BackupRole(StoredRole):
 
     Args:
         config: settings from the cluster's own configuration files.
-        streaming: False for a CheckpointNode, which does not receive a stream, but fetches edits when it needs them.
         clock: monotonic seconds, used to schedule retries.
 
     Raises:
         CheckpointError: the configuration does not name exactly one NameNode.
     """
 
-    def __init__(
-        self, config: CheckpointConfig, *, streaming: bool = True, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    name = "backup"
+
+    def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         if len(config.namenode_rpc_addresses) != 1 or len(config.namenode_http_addresses) != 1:
             raise CheckpointError(
                 f"a backup node requires one NameNode; the configuration has {len(config.namenode_rpc_addresses)}",
                 hint="With HA, use the standby role.",
             )
         self._config = config
-        self._streaming = streaming
-        self._node_role = NamenodeRole.BACKUP if streaming else NamenodeRole.CHECKPOINT
         self._http_address = config.namenode_http_addresses[0]
         self.counter = TransferCounter()
         self.refusals = Refusals()
@@ -137,10 +133,6 @@ class BackupRole(StoredRole):
         self._opened: OpenBackup | None = None
         # the NameNode's newest transaction, queried while no stream runs; otherwise -1
         self._asked_txid = -1
-
-    @property
-    def name(self) -> str:
-        return "backup" if self._streaming else "checkpoint"
 
     @property
     def _parts(self) -> OpenBackup:
@@ -174,7 +166,6 @@ class BackupRole(StoredRole):
             port,
             user=self._config.rpc_user,
             timeout=self._config.rpc_timeout,
-            role=self._node_role,
             addresses=OwnAddresses(self._config.rpc_bind_address, self._config.web.first),
             cancelled=stopping,
         )
@@ -204,7 +195,7 @@ class BackupRole(StoredRole):
             self.storage_info(), follower.newest_txid(), self.image_folders(), self._namespace, self._folders.note
         )
         resources.callback(receiver.close)
-        security = self._serve(receiver, link, resources) if self._streaming else None
+        security = self._serve(receiver, link, resources)
         check, period = self._config.poll_interval, self._config.period
         upkeep = StreamUpkeep(
             self._storage,
@@ -212,20 +203,11 @@ class BackupRole(StoredRole):
             receiver,
             follower,
             UpkeepPace(BackOff(FOLLOW_SECONDS, check), BackOff(FOLLOW_SECONDS, max(check, period)), self._clock),
-            streaming=self._streaming,
             closing=stopping,
             on_start_over=self._uploader.forget,
         )
         checkpoints = BackupCheckpoints(
-            self._storage,
-            self._namespace,
-            link,
-            receiver,
-            follower,
-            upkeep,
-            self._folders,
-            past,
-            streaming=self._streaming,
+            self._storage, self._namespace, link, receiver, follower, upkeep, self._folders, past
         )
         return OpenBackup(link, follower, receiver, upkeep, checkpoints, security)
 
@@ -287,8 +269,7 @@ class BackupRole(StoredRole):
         parts.follower.timeout = config.transfer_timeout
         parts.follower.throttle = self._throttle()
         self._namespace.settings = config.merge_settings
-        if parts.security is not None:
-            parts.security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
+        parts.security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
@@ -297,8 +278,8 @@ class BackupRole(StoredRole):
         return read_operations(self.segments(), first, last)
 
     @property
-    def warm_namespace(self) -> WarmNamespace | None:
-        return self._namespace if self._streaming else None
+    def warm_namespace(self) -> WarmNamespace:
+        return self._namespace
 
     # ---- observation ---------------------------------------------------------------------------------------
 

@@ -127,7 +127,6 @@ class StreamUpkeep:
     """Regular checks that keep the namespace in sync. Only one thread at a time may use it.
 
     Args:
-        streaming: False for a node without a stream of edits.
         closing: returns True when the node is stopping.
         on_start_over: called after this node has started over.
 
@@ -143,7 +142,6 @@ class StreamUpkeep:
     follower: BackupFollower
     pace: UpkeepPace
     _: KW_ONLY
-    streaming: bool
     closing: Callable[[], bool]
     on_start_over: Callable[[], None]
     _ahead: bool = field(init=False, default=False)
@@ -216,8 +214,6 @@ class StreamUpkeep:
             self.link.register(self.storage.storage_info())
             self.take_version()
         self.on_intact_image(self.storage.latest_image)
-        if not self.streaming:
-            return
         if self.receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self._begin_stream()
         # otherwise, readers would receive wrong answers until the next save; the load below reports the fault
