@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from image_format.layout import LayoutVersion, supports
-from image_format.summary import Section, is_sub_section
+from image_format.summary import Section, is_sub_section, sub_section_name
 
 CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 """Sections that a NameNode writes with sub-sections."""
@@ -26,11 +26,6 @@ class SubSectionRule:
     target: int
     threshold: int
     compressed: bool = False
-
-
-def sub_section_name(section: str) -> str:
-    """Return the name of the entries for slices of `section`."""
-    return f"{section}_SUB"
 
 
 def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:

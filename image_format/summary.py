@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
 from google.protobuf.message import Message
 
@@ -30,27 +31,56 @@ MAGIC = IMAGE_MAGIC
 TRAILER_LENGTH = 4
 ONDISK_VERSION = 1
 _SUB_SUFFIX = "_SUB"
+# NameNodes know this name, but never write the section
+_NEVER_WRITTEN = "EXTENDED_ACL"
 _TRAILER = struct.Struct(">i")
-_KNOWN_SECTIONS = frozenset(
+SectionName = Literal[
+    "NS_INFO",
+    "STRING_TABLE",
+    "ERASURE_CODING",
+    "INODE",
+    "INODE_REFERENCE",
+    "SNAPSHOT",
+    "INODE_DIR",
+    "FILES_UNDERCONSTRUCTION",
+    "SNAPSHOT_DIFF",
+    "SECRET_MANAGER",
+    "CACHE_MANAGER",
+]
+
+
+class SectionRecords(NamedTuple):
+    """The records of a section.
+
+    Attributes:
+        header: type of the first record; None in a section without a header.
+        record: type of the other records; None if no others exist, or if they have several types.
+        has_parts: whether NameNodes know the name of the section's sub-sections.
+    """
+
+    header: type[Message] | None
+    record: type[Message] | None
+    has_parts: bool = False
+
+
+SECTIONS: Final[Mapping[SectionName, SectionRecords]] = MappingProxyType(
     {
-        *("NS_INFO", "STRING_TABLE", "EXTENDED_ACL", "ERASURE_CODING", "INODE", "INODE_REFERENCE", "SNAPSHOT"),
-        *("INODE_DIR", "FILES_UNDERCONSTRUCTION", "SNAPSHOT_DIFF", "SECRET_MANAGER", "CACHE_MANAGER"),
-        *("INODE_SUB", "INODE_REFERENCE_SUB", "INODE_DIR_SUB", "SNAPSHOT_DIFF_SUB"),
+        "NS_INFO": SectionRecords(pb.NameSystemSection, None),
+        "STRING_TABLE": SectionRecords(pb.StringTableSection, pb.StringTableEntry),
+        "ERASURE_CODING": SectionRecords(pb.ErasureCodingSection, None),
+        "INODE": SectionRecords(pb.INodeSection, pb.INode, has_parts=True),
+        "INODE_REFERENCE": SectionRecords(None, pb.INodeReference, has_parts=True),
+        "SNAPSHOT": SectionRecords(pb.SnapshotSection, pb.Snapshot),
+        "INODE_DIR": SectionRecords(None, pb.DirEntry, has_parts=True),
+        "FILES_UNDERCONSTRUCTION": SectionRecords(None, pb.FileUnderConstructionEntry),
+        "SNAPSHOT_DIFF": SectionRecords(None, None, has_parts=True),
+        "SECRET_MANAGER": SectionRecords(pb.SecretManagerSection, None),
+        "CACHE_MANAGER": SectionRecords(pb.CacheManagerSection, None),
     }
 )
-"""Section names that NameNodes know (FSImageFormatProtobuf.SectionName); they refuse images with other names."""
-SECTION_HEADERS: Mapping[str, type[Message]] = MappingProxyType(
-    {
-        "NS_INFO": pb.NameSystemSection,
-        "STRING_TABLE": pb.StringTableSection,
-        "ERASURE_CODING": pb.ErasureCodingSection,
-        "INODE": pb.INodeSection,
-        "SNAPSHOT": pb.SnapshotSection,
-        "SECRET_MANAGER": pb.SecretManagerSection,
-        "CACHE_MANAGER": pb.CacheManagerSection,
-    }
-)
-"""Type of the first record in the sections that begin with a header, in the order in which a NameNode loads them."""
+"""The sections that NameNodes write, in the order in which a NameNode loads them, which differs from their order in the
+file.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +111,21 @@ def is_sub_section(name: str) -> bool:
     return name.endswith(_SUB_SUFFIX)
 
 
+def sub_section_name(section: str) -> str:
+    """Return the name of the entries for slices of `section`."""
+    return f"{section}{_SUB_SUFFIX}"
+
+
+_KNOWN_NAMES = frozenset(
+    (*SECTIONS, _NEVER_WRITTEN, *(sub_section_name(name) for name, each in SECTIONS.items() if each.has_parts))
+)
+
+
 def is_known_section(name: str) -> bool:
-    """Return whether NameNodes of the known layouts load an image with this entry."""
-    return name in _KNOWN_SECTIONS
+    """Return whether NameNodes of the known layouts load an image with this entry (FSImageFormatProtobuf.SectionName);
+    they refuse images with other names.
+    """
+    return name in _KNOWN_NAMES
 
 
 def check_magic(head: bytes, file: str = "") -> None:

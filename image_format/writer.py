@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from image_format.codecs import Buffer, Compressor, find_codec
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.section_cutter import SectionCutter
-from image_format.sub_section_rules import sub_section_name
-from image_format.summary import MAGIC, Section, build_summary, encode_trailer
+from image_format.summary import MAGIC, Section, build_summary, encode_trailer, sub_section_name
 
 Sink = Callable[[Buffer], None]
 

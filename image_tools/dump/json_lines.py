@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, assert_never
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from hadoop_common.java_numbers import signed64
 from image_format.proto import fsimage_pb2 as pb
+from image_format.summary import SectionName
 from image_format.varint import parse_message
 from image_tools.dump.kernels.program import BASE64
 from image_tools.dump.record_text import inode_texts, record_texts
@@ -166,7 +167,7 @@ class _Writer:
             "truth": lambda value: "true" if value else "false",
         }
 
-    def section(self, name: str) -> Iterator[str | bytes]:
+    def section(self, name: SectionName) -> Iterator[str | bytes]:
         records = self._records
         match name:
             case "NS_INFO":
@@ -204,6 +205,8 @@ class _Writer:
                 yield self._line(name, "header", caches.header)
                 yield from self._each(name, "pool", caches.pools)
                 yield from self._each(name, "directive", caches.directives)
+            case _:
+                assert_never(name)
 
     def _each(self, section: str, kind: str, messages: Iterable[Message]) -> Iterator[str]:
         for message in messages:

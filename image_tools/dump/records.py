@@ -11,24 +11,9 @@ from hadoop_common.quantities import counted
 from image_format.errors import RecordError
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.summary import is_sub_section
+from image_format.summary import SECTIONS, is_known_section, is_sub_section
 from image_format.varint import iter_records, parse_message
 
-SECTION_ORDER = (
-    "NS_INFO",
-    "STRING_TABLE",
-    "ERASURE_CODING",
-    "INODE",
-    "INODE_REFERENCE",
-    "SNAPSHOT",
-    "INODE_DIR",
-    "FILES_UNDERCONSTRUCTION",
-    "SNAPSHOT_DIFF",
-    "SECRET_MANAGER",
-    "CACHE_MANAGER",
-)
-"""The order in which a NameNode loads sections, independent of their order in the file."""
-_NEVER_WRITTEN = "EXTENDED_ACL"
 PROGRESS_STEP = 8192
 _M = TypeVar("_M", bound=Message)
 
@@ -78,8 +63,8 @@ class ImageRecords:
         self.image = image
         self.progress = progress
         present = [entry.name for entry in image.sections if not is_sub_section(entry.name)]
-        self.sections = [name for name in SECTION_ORDER if name in present]
-        self.unknown_sections = [name for name in present if name not in (*SECTION_ORDER, _NEVER_WRITTEN)]
+        self.sections = [name for name in SECTIONS if name in present]
+        self.unknown_sections = [name for name in present if not is_known_section(name)]
 
     def erasure_coding(self) -> pb.ErasureCodingSection:
         return _Cursor(self.image, "ERASURE_CODING").head(pb.ErasureCodingSection())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 from google.protobuf.message import Message
 
 from hadoop_common.java_numbers import signed32, signed64
 from image_format.erasure_policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
+from image_format.summary import SectionName
 from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
 from image_tools.dump.template import (
@@ -215,12 +216,15 @@ class XmlSections(ABC):
         self.records = records
         self._words = words
 
-    def section(self, name: str) -> Iterator[str | bytes]:
+    def section(self, name: SectionName) -> Iterator[str | bytes]:
         match name:
             case "NS_INFO":
                 yield self._ns_info()
-            case "ERASURE_CODING" if self.complete:
-                yield from erasure_coding_section(self.records.erasure_coding())
+            case "STRING_TABLE":
+                pass
+            case "ERASURE_CODING":
+                if self.complete:
+                    yield from erasure_coding_section(self.records.erasure_coding())
             case "INODE":
                 header = self.records.inode_header()
                 yield f"<INodeSection>{number('lastInodeId', signed64(header.lastInodeId))}"
@@ -251,6 +255,8 @@ class XmlSections(ABC):
                 yield from self._secrets()
             case "CACHE_MANAGER":
                 yield from self._caches()
+            case _:
+                assert_never(name)
 
     @abstractmethod
     def snapshot(self, snapshot: pb.Snapshot) -> str: ...

@@ -22,7 +22,7 @@ from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.summary import SECTION_HEADERS, is_known_section
+from image_format.summary import SECTIONS, SectionName, is_known_section
 from image_format.token_identity import token_identity
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.inodes import REJECTED, SYSTEM_POLICIES, InodePieces, InodeRules, Kinds, Section, Sections
@@ -37,15 +37,6 @@ from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
-_RECORDS: dict[str, type[Message]] = {
-    "STRING_TABLE": pb.StringTableEntry,
-    "INODE": pb.INode,
-    "INODE_DIR": pb.DirEntry,
-    "FILES_UNDERCONSTRUCTION": pb.FileUnderConstructionEntry,
-    "SNAPSHOT": pb.Snapshot,
-    "INODE_REFERENCE": pb.INodeReference,
-}
-"""Type of the other records in sections where all of them have the same type."""
 # indexed by the numbers of `next_in_diffs`
 _DIFFS = np.array(
     [number_of(each) for each in (pb.DiffEntry, pb.FileDiff, pb.DirectoryDiff, pb.CreatedListEntry)], np.int64
@@ -90,7 +81,7 @@ def load_faults(
     if is_unknown(layout_version):
         return
     fields = fields_of(layout_version)
-    for name in dict.fromkeys((*SECTION_HEADERS, *_RECORDS, "SNAPSHOT_DIFF")):
+    for name in SECTIONS:
         data = section(name)
         if data is None:
             continue
@@ -192,9 +183,9 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
             raise image.place("SNAPSHOT_DIFF").error(RecordError, what, 0, _HINT)
 
 
-def _header_fault(name: str, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
+def _header_fault(name: SectionName, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
     """Return (end offset of the section's header, fault in the header); the offset is 0 if there is no header."""
-    header = SECTION_HEADERS.get(name)
+    header = SECTIONS[name].header
     if header is None:
         return 0, None
     if not data.size:
@@ -208,8 +199,8 @@ def _header_fault(name: str, data: Section, layout_version: int) -> tuple[int, t
     return record.end, _record_fault(message, data, record.end, hadoop3=hadoop3)
 
 
-def _fault(name: str, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
-    kind = _RECORDS.get(name)
+def _fault(name: SectionName, data: Section, start: int, fields: Fields) -> tuple[int, str] | None:
+    kind = SECTIONS[name].record
     if kind is None:
         return None
     at = int(first_unparsable(data, start, number_of(kind), fields, REQUIRED))

@@ -13,18 +13,14 @@ from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.string_table import StringKind
+from image_format.summary import SECTIONS
 from image_format.varint import parse_message, read_record
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
 _NO_IDS = np.zeros(0, np.int64)
-# The index reads INODE and INODE_DIR. Other sections are sequences: types of the first message and of the rest.
-_MESSAGES: dict[str, list[type[Message]]] = {
-    "SNAPSHOT": [pb.SnapshotSection, pb.Snapshot],
-    "FILES_UNDERCONSTRUCTION": [pb.FileUnderConstructionEntry],
-    "INODE_REFERENCE": [pb.INodeReference],
-    "ERASURE_CODING": [pb.ErasureCodingSection],
-}
+# the index reads these sections
+_INDEXED = ("INODE", "INODE_DIR")
 
 
 def check_image(data: bytes, scratch: Scratch) -> bool:
@@ -48,14 +44,13 @@ def _check_sections(image: ImageFile) -> None:
     assert table.encode() == bytes(image.section_bytes("STRING_TABLE"))
     assert table.lookup(0, StringKind.USER) is None
     assert table.lookup(table.serial("a new one", StringKind.USER), StringKind.USER) == "a new one"
-    for section in image.sections:
-        content = image.section(section.name)
-        kinds = _MESSAGES.get(section.name)
-        if content is None or kinds is None:
+    for name, kinds in SECTIONS.items():
+        if name in _INDEXED or image.section(name) is None:
             continue
-        for number, record in enumerate(image.records(section.name)):
-            message = parse_message(kinds[min(number, len(kinds) - 1)], record, image.place(section.name))
-            assert message.IsInitialized()
+        for number, record in enumerate(image.records(name)):
+            kind = kinds.record if number or kinds.header is None else kinds.header
+            if kind is not None:
+                assert parse_message(kind, record, image.place(name)).IsInitialized()
 
 
 def _check_index(index: ImageIndex) -> None:

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from hadoop_common.java_numbers import signed32, signed64
 from image_format.erasure_policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
-from image_format.summary import SECTION_HEADERS, is_sub_section
+from image_format.summary import SECTIONS, is_sub_section
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords
 from pipeline.sources.image_tables.batches import text
@@ -33,12 +33,12 @@ def section_headers(records: ImageRecords) -> dict[str, Message]:
     Raises:
         RecordError: a header is damaged.
     """
-    found = {}
-    for name, kind in SECTION_HEADERS.items():
+    found: dict[str, Message] = {}
+    for name, kinds in SECTIONS.items():
         section = records.image.section(name)
-        if section is not None and section.size:
+        if kinds.header is not None and section is not None and section.size:
             place = records.image.place(name)
-            found[name] = parse_message(kind, read_record(section.data, 0, place), place)
+            found[name] = parse_message(kinds.header, read_record(section.data, 0, place), place)
     return found
 
 
