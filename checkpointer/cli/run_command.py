@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,7 +94,7 @@ def command(
     from checkpointer.daemon.process import run_role
 
     run_role(
-        _make_role(chosen, config),
+        role_class(chosen)(config),
         config,
         reload=configuration,
         notifier=Notifier(os.environ.get("NOTIFY_SOCKET", "")),
@@ -200,16 +200,18 @@ def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> Non
             _LOG.warning("%s: %s", url, advice_on_open_servers(kerberos.login))
 
 
-def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
-    """Return the role's implementation, and import only its module."""
-    if role is Role.SECONDARY:
-        from checkpointer.roles.secondary.role import SecondaryRole
+def role_class(role: Role) -> Callable[[CheckpointConfig], CheckpointRole]:
+    """Return the class of a role, and import only its module."""
+    match role:
+        case Role.SECONDARY:
+            from checkpointer.roles.secondary.role import SecondaryRole
 
-        return SecondaryRole(config)
-    if role is Role.BACKUP:
-        from checkpointer.roles.backup.role import BackupRole
+            return SecondaryRole
+        case Role.STANDBY:
+            from checkpointer.roles.standby.role import StandbyRole
 
-        return BackupRole(config)
-    from checkpointer.roles.standby.role import StandbyRole
+            return StandbyRole
+        case Role.BACKUP:
+            from checkpointer.roles.backup.role import BackupRole
 
-    return StandbyRole(config)
+            return BackupRole

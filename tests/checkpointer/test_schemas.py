@@ -11,6 +11,7 @@ import pytest
 from hadoop_common.cli.output import as_failure
 from journal.errors import CorruptOpError
 from node_state.state import NodeState, RoleDetails, as_json
+from site_config.checkpoint_config import Role
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.secondary_support import Secondary
 from tests.cli_runner import run_cli
@@ -21,6 +22,11 @@ from tests.tools.status_schema import FILE, schema
 
 def test_status_schema_matches_the_state() -> None:
     assert json.loads(FILE.read_text()) == schema(), "python -m tests.tools.status_schema --write"
+
+
+def test_schema_of_check_names_every_role() -> None:
+    schema_of_check = json.loads((FILE.parent / "check.json").read_text())
+    assert schema_of_check["properties"]["role"]["enum"] == sorted(each.value for each in Role)
 
 
 def test_status_without_a_key_is_invalid() -> None:

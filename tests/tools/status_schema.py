@@ -12,17 +12,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from checkpointer.roles.backup.role import BackupDetails
-from checkpointer.roles.secondary.role import SecondaryDetails
-from checkpointer.roles.standby.follower import StandbyDetails
+from checkpointer.cli.run_command import role_class
 from node_state.state import NodeState, as_json
+from site_config.checkpoint_config import Role
 
 FILE = Path(__file__).parents[2] / "docs" / "schemas" / "status.json"
-_ROLES: Mapping[str, type] = {
-    "secondary": SecondaryDetails,
-    "standby": StandbyDetails,
-    "backup": BackupDetails,
-}
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "string"}
 
 
@@ -31,7 +25,8 @@ def schema() -> dict[str, Any]:
     common = _object(NodeState)
     del common["additionalProperties"]
     roles = [
-        {"if": {"properties": {"role": {"const": role}}}, "then": _added(details)} for role, details in _ROLES.items()
+        {"if": {"properties": {"role": {"const": role.value}}}, "then": _added(_details(role_class(role)))}
+        for role in Role
     ]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -39,6 +34,11 @@ def schema() -> dict[str, Any]:
         **common,
         "allOf": roles,
     }
+
+
+def _details(role: Any) -> type:
+    found: type = typing.get_type_hints(role.details)["return"]
+    return found
 
 
 def _added(details: type) -> dict[str, Any]:
