@@ -18,13 +18,8 @@ from pipeline.sources.image_tables.batches import text
 
 _Row = dict[str, Any]
 _SIGNED = {FieldDescriptor.TYPE_UINT64: signed64, FieldDescriptor.TYPE_UINT32: signed32}
-_COUNTED = {
-    "STRING_TABLE": ("numEntry",),
-    "INODE": ("numInodes",),
-    "SNAPSHOT": ("numSnapshots",),
-    "SECRET_MANAGER": ("numKeys", "numTokens"),
-    "CACHE_MANAGER": ("numPools", "numDirectives"),
-}
+# the fields of a header that count records begin with this word
+_NUMBER = "num"
 
 
 def section_headers(records: ImageRecords) -> dict[str, Message]:
@@ -59,7 +54,7 @@ def summary_rows(records: ImageRecords, scanned: Mapping[str, int]) -> Iterator[
         "on_disk_version": image.summary.ondiskVersion,
     }
     headers = section_headers(records)
-    counts = {**scanned, **{name: _count(name, header) for name, header in headers.items()}}
+    counts = {**scanned, **{name: _count(header) for name, header in headers.items()}}
     for entry in image.sections:
         part = is_sub_section(entry.name)
         yield {
@@ -75,12 +70,12 @@ def summary_rows(records: ImageRecords, scanned: Mapping[str, int]) -> Iterator[
             yield {"kind": "VALUE", "section": section, **row, **everywhere}
 
 
-def _count(section: str, header: Message) -> int:
-    if section == "NS_INFO":
-        return 1
+def _count(header: Message) -> int:
     if isinstance(header, pb.ErasureCodingSection):
         return len(header.policies)
-    return sum(int(getattr(header, field)) for field in _COUNTED[section])
+    counts = [getattr(header, each.name) for each in header.DESCRIPTOR.fields if each.name.startswith(_NUMBER)]
+    # a header without counts is the only record of its section
+    return sum(counts) if counts else 1
 
 
 def _values(header: Message) -> Iterator[_Row]:
