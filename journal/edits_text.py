@@ -1,8 +1,11 @@
-"""Common parts of the XML and JSON readers: a document of operations, and the check that a layout can store them."""
+"""Common parts of the XML and JSON readers: a document of operations, the check that a layout can store
+them, and consecutive txids (`--fix-txids`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from journal.errors import OpEncodingError
@@ -59,3 +62,11 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
                 problem = f"layout version {layout_version} has no {item.name} {value} in {op.name}, added in {since}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
         yield op
+
+
+def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
+    """Yield the operations with consecutive txids, which begin with the first operation's txid, but at least with 1."""
+    txid: int | None = None
+    for op in ops:
+        txid = max(1, op.txid) if txid is None else txid + 1
+        yield op if op.txid == txid else replace(op, txid=txid)

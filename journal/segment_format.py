@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -275,14 +274,6 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
             raise CorruptOpError(
                 f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
             )
-
-
-def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """Yield the operations with consecutive txids, which begin with the first operation's txid, but at least with 1."""
-    txid: int | None = None
-    for op in ops:
-        txid = max(1, op.txid) if txid is None else txid + 1
-        yield op if op.txid == txid else replace(op, txid=txid)
 
 
 def unchecked_ops(content: Buffer, file: str) -> Iterator[EditOp]:

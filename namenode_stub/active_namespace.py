@@ -10,8 +10,9 @@ from namenode_stub.file_status import FileStatus, file_status, listing, walk
 from namenode_stub.names.attributes import Attributes
 from namenode_stub.names.caching import Caching
 from namenode_stub.names.caller import ClientCall
-from namenode_stub.names.directories import CreateModes, TreeOperations
+from namenode_stub.names.directories import TreeOperations
 from namenode_stub.names.files import Files
+from namenode_stub.names.new_inode import CreateModes
 from namenode_stub.names.paths import existing
 from namenode_stub.names.snapshot_diff import SnapshotDiffs
 from namenode_stub.names.snapshot_operations import SnapshotOperations

@@ -13,7 +13,7 @@ from engine.saver import SaveResult, save_image
 from hadoop_common.names import ImageKind
 from journal import ops
 from namenode_stub.image_store import StubImages
-from namenode_stub.names.block_report import block_report
+from namenode_stub.names.meta_save import meta_save_text
 from namenode_stub.names.transactions import Transactions, now
 from namenode_stub.refusals import IllegalArgumentError, OperationRefusedError
 from servlets.image_admission import UploadReservations
@@ -153,7 +153,7 @@ class Administration:
         if name in ("", "..") or "\0" in name or Path(name).name != name:
             raise IllegalArgumentError(f"{name!r} is not the name of a file in the log directory")
         with self._transactions.view() as namespace:
-            text = block_report(namespace)
+            text = meta_save_text(namespace)
         try:
             (self._log_folder / name).write_text(text, encoding="utf-8")
         except OSError as error:

@@ -12,10 +12,11 @@ import click
 from hadoop_common.cli.output import conf_option, refuse_input
 from image_format.layout import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
+from journal.edits_text import renumbered
 from journal.json_codec import dump_json
 from journal.operation import EditOp
 from journal.segment_file import map_file, segment_ops
-from journal.segment_format import decode_header, renumbered, unchecked_ops
+from journal.segment_format import decode_header, unchecked_ops
 from journal.segment_output import write_new_file
 from journal.xml_codec import RELEASES, dump_xml
 

@@ -13,11 +13,10 @@ from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
-from journal.edits_text import EditsDocument, fields_without_xml, fitting
+from journal.edits_text import EditsDocument, fields_without_xml, fitting, renumbered
 from journal.errors import EditsTextError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
-from journal.segment_format import renumbered
 from journal.segment_output import WrittenSegment, write_ops
 from journal.xml_reader import parse_xml
 

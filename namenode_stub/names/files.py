@@ -12,9 +12,10 @@ from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.block_ids import full_block, new_block
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
-from namenode_stub.names.directories import CreateModes, group_for, make_parents
+from namenode_stub.names.directories import make_parents
 from namenode_stub.names.erasure_coding import ErasureCoding
 from namenode_stub.names.limits import check_modes, check_name, check_quotas
+from namenode_stub.names.new_inode import CreateModes, group_for
 from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
 from namenode_stub.names.storage_policies import StoragePolicies
 from namenode_stub.names.transactions import NamespaceOperations, Transactions, now

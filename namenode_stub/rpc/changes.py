@@ -8,7 +8,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import ClientCall
-from namenode_stub.names.directories import CreateModes
+from namenode_stub.names.new_inode import CreateModes
 from namenode_stub.names.paths import client_path
 from namenode_stub.rpc.handlers import MODE_MASK, OnceOnly, caller_of, change, new_path, result
 

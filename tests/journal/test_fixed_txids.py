@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from journal.binary_codec import encode_op
+from journal.edits_text import renumbered
 from journal.ops import DeleteOp
-from journal.segment_format import encode_header, iter_ops, renumbered
+from journal.segment_format import encode_header, iter_ops
 from tests.cli_runner import run_cli
 
 

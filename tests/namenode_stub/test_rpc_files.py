@@ -13,8 +13,8 @@ from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RemoteError, RetriableError, StandbyError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import Service
-from namenode_stub.names.directories import CreateModes
 from namenode_stub.names.files import Files
+from namenode_stub.names.new_inode import CreateModes
 from namenode_stub.node import NameNodeStub
 from namenode_stub.refusals import OperationRefusedError
 from namenode_stub.rpc.reads import Reads

@@ -8,7 +8,7 @@ from engine.namespace import ROOT_ROW, Namespace
 from image_format.kernels.inode import DIRECTORY, FILE
 
 
-def block_report(namespace: Namespace) -> str:
+def meta_save_text(namespace: Namespace) -> str:
     """Return the text for the current namespace; it lists every block as waiting for its replicas."""
     missing = list(_blocks(namespace))
     total = namespace.tree.inode_count
