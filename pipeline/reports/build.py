@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.tree import ImageCounts
-from pipeline.reports.earlier import last_report
+from pipeline.reports.earlier_reports import last_report
 from pipeline.reports.inputs import ImageInput, check_series, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
 from pipeline.reports.sections import make_section

@@ -14,7 +14,7 @@ from pipeline.reports.counts.edits import EditRules
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
-from pipeline.reports.earlier import EarlierReport
+from pipeline.reports.earlier_reports import EarlierReport
 from pipeline.reports.path_rules import PathRules
 
 _DEFAULT_BLOCK = 128 << 20

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.tree import changes
-from pipeline.reports.earlier import last_report
+from pipeline.reports.earlier_reports import last_report
 from pipeline.reports.headline import headline
 from pipeline.reports.model import NamespaceReport, ReportTable, TimeLine, as_json
 from pipeline.reports.rows import records

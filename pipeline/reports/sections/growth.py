@@ -11,7 +11,7 @@ from hadoop_common.quantities import counted
 from pipeline.reports.counts.edits import ordered
 from pipeline.reports.counts.grouping import total_of
 from pipeline.reports.counts.tree import CHANGES, changes
-from pipeline.reports.earlier import EarlierReport
+from pipeline.reports.earlier_reports import EarlierReport
 from pipeline.reports.model import Chart, Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
 from pipeline.reports.rows import Record, bytes_, count, first_bars, first_rows, path, records, table, text, time
 from pipeline.reports.work import CountedImage, ReportData
