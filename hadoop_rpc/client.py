@@ -27,7 +27,6 @@ from hadoop_rpc.errors import (
 )
 from hadoop_rpc.framing import parse
 from hadoop_rpc.security import ClientSecurity
-from hadoop_rpc.wire import AuthProtocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,6 @@ class RpcClient(Closeable):
         timeout: float = DEFAULT_TIMEOUT,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         ping_interval: float = 60.0,
-        auth: AuthProtocol = AuthProtocol.NONE,
         security: ClientSecurity | None = None,
         retry: RetryPolicy | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -105,7 +103,6 @@ class RpcClient(Closeable):
         self._timeout = timeout
         self._connect_timeout = connect_timeout
         self._ping_interval = ping_interval
-        self._auth = auth
         self._security = security
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
@@ -173,7 +170,6 @@ class RpcClient(Closeable):
             self._protocol,
             user=self._user,
             client_id=self._client_id,
-            auth=self._auth,
             security=self._security,
             timeout=self._connect_timeout,
             ping_interval=self._ping_interval,

@@ -24,7 +24,6 @@ from hadoop_rpc.client_state import (
 )
 from hadoop_rpc.errors import KerberosError, RpcConnectionError, RpcError, RpcProtocolError, RpcTimeoutError
 from hadoop_rpc.security import ClientSecurity
-from hadoop_rpc.wire import AuthProtocol
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
@@ -71,7 +70,6 @@ class ClientLink:
         *,
         user: str,
         client_id: bytes,
-        auth: AuthProtocol,
         security: ClientSecurity | None,
         timeout: float,
         ping_interval: float,
@@ -88,7 +86,7 @@ class ClientLink:
             peer = socket.create_connection((host, port), timeout)
         except (OSError, UnicodeError) as fault:  # UnicodeError: a part of the host name is too long or empty
             raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
-        state = ClientConnection(protocol, user, client_id, auth=auth, security=security)
+        state = ClientConnection(protocol, user, client_id, security=security)
         try:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from struct import Struct
@@ -33,9 +32,8 @@ class JournalStorage:
         segments: segments of the journal.
     """
 
-    def __init__(self, disk: JournalDisk, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, disk: JournalDisk) -> None:
         self.disk = disk
-        self._now = now
         self.segments = SegmentFiles(disk)
         self.info: StorageInfo | None = None
         self._upgrading = False
@@ -80,7 +78,7 @@ class JournalStorage:
             promised = self._number(f"{names.CURRENT}/{names.LAST_PROMISED_EPOCH}")
         except JavaIOError:
             promised = 0
-        target = f"{names.DAMAGED}/{self._now():%Y%m%dT%H%M%S.%fZ}"
+        target = f"{names.DAMAGED}/{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
         with self.segments.naming:
             self.disk.make_directory(names.DAMAGED)
             self.disk.rename(names.CURRENT, target)
@@ -137,7 +135,7 @@ class JournalStorage:
             names.COMMITTED_TXID: _LONG.pack(max(before.committed, now.committed)),
         }
         info = replace(self.info, layout_version=namespace.layout_version, c_time=namespace.c_time)
-        upgrades.upgrade(self.disk, files, format_version(info, self._now()))
+        upgrades.upgrade(self.disk, files, format_version(info, datetime.now(UTC)))
         self.info = info
         self._upgrading = False
 
@@ -195,7 +193,7 @@ class JournalStorage:
 
     def _write_version(self, namespace: StorageInfo) -> None:
         info = replace(namespace, blockpool_id="", storage_type=JOURNAL_NODE)
-        self.disk.write(names.VERSION_FILE, format_version(info, self._now()))
+        self.disk.write(names.VERSION_FILE, format_version(info, datetime.now(UTC)))
         self.info = info
 
     def _version(self, name: str) -> StorageInfo | None:

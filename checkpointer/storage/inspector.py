@@ -124,8 +124,8 @@ def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: b
     return StorageState.NOT_FORMATTED
 
 
-def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> list[StoredImage]:
-    """Return all copies of the newest image, copies with a digest file first; never return an older image.
+def newest_copies(directories: Sequence[StorageDirectory]) -> list[StoredImage]:
+    """Return all copies of the newest image, copies with a digest file first; never return an older or rollback image.
 
     Directories without VERSION are ignored, as in Hadoop.
 
@@ -136,7 +136,7 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
     names = ", ".join(str(each.root) for each in directories)
     if not formatted:
         raise StorageError(f"not formatted, VERSION is missing: {names}", hint=_format_hint(directories))
-    images = [image for each in formatted for image in each.images if image.rollback == rollback]
+    images = [image for each in formatted for image in each.images if not image.rollback]
     if not images:
         raise StorageError(
             f"there is no image in {names}",
@@ -146,9 +146,9 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
     return sorted((image for image in images if image.txid == highest), key=lambda image: not image.has_md5)
 
 
-def newest_image(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> StoredImage:
+def newest_image(directories: Sequence[StorageDirectory]) -> StoredImage:
     """Return the first of `newest_copies`; raises the same errors."""
-    return newest_copies(directories, rollback=rollback)[0]
+    return newest_copies(directories)[0]
 
 
 def holds_image(found: Sequence[StorageDirectory]) -> bool:

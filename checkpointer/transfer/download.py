@@ -95,7 +95,7 @@ def download_image(
                 hint="Look for the image's .md5 file on the server.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
-            download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
+            download.receive(receiver, _MAX_PIECE, throttle or Throttle(UNLIMITED))
             image = receiver.commit(size=download.size, md5=digest)
     return DownloadedImage(image.paths, image.md5, image.size, image.failures, found)
 
@@ -108,7 +108,6 @@ def download_segment(
     dest_dirs: Sequence[Path],
     *,
     timeout: float = DEFAULT_TIMEOUT,
-    chunk_size: int = _MAX_PIECE,
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     check: Callable[[Path], None] = lambda path: None,
@@ -132,7 +131,7 @@ def download_segment(
         _stored(what, url),
         _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
-        download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
+        download.receive(receiver, _MAX_PIECE, throttle or Throttle(UNLIMITED))
         return receiver.commit(size=download.size, md5=download.digest())
 
 

@@ -197,7 +197,6 @@ def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> Quor
     hint = "" if kind is WriterFencedError else ask.hint
     return kind(
         f"{ask.call.name}: {counted}; {'; '.join(reasons)}",
-        answered=tuple(tally.answers),
         faults=tally.faults,
         txid=txid,
         hint="Check that dfs.journalnode.edits.dir is mounted on these JournalNodes. Format new journals only."

@@ -13,7 +13,6 @@ class QuorumError(JournalError):
     """A call that too few JournalNodes answered.
 
     Attributes:
-        answered: nodes that answered.
         faults: errors of nodes, by node; the remaining nodes did not answer in time.
     """
 
@@ -21,15 +20,8 @@ class QuorumError(JournalError):
     default_hint = "Make a majority of the JournalNodes available again, then retry."
 
     def __init__(
-        self,
-        problem: str,
-        *,
-        answered: tuple[str, ...] = (),
-        faults: Mapping[str, Exception] | None = None,
-        txid: int | None = None,
-        hint: str = "",
+        self, problem: str, *, faults: Mapping[str, Exception] | None = None, txid: int | None = None, hint: str = ""
     ) -> None:
-        self.answered = answered
         self.faults = dict(faults or {})
         super().__init__(problem, txid=txid, hint=hint)
 

@@ -56,7 +56,6 @@ class StandbyRole(StoredRole):
 
     Args:
         config: settings from the cluster's own configuration files.
-        nodes: the other NameNodes; None means the NameNodes in `config`.
         source: the shared edits; None means the edits in `config`.
         clock: monotonic seconds, for the times of the next offer of an image and the next roll request.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
@@ -68,7 +67,6 @@ class StandbyRole(StoredRole):
         self,
         config: CheckpointConfig,
         *,
-        nodes: NameNodes | None = None,
         source: EditSource | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -77,7 +75,7 @@ class StandbyRole(StoredRole):
         self._storage = StorageDirectories(
             config.image_directories, permission=config.storage_permission, retries=config.restore_directories
         )
-        self._nodes = nodes or NameNodes.of(config)
+        self._nodes = NameNodes.of(config)
         self._source = source or open_edit_source(config)
         self.counter = TransferCounter()
         self.refusals = Refusals()
