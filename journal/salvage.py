@@ -8,7 +8,7 @@ from journal.binary_codec import decode_op
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.resync import ReadableRun, readable_runs
-from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
 
 _PADDING = b"\x00\xff"
 _STEP = 1 << 20
@@ -58,7 +58,7 @@ def examine_segment(
     first = last = None
     last_offset = count = 0
     try:
-        for op in iter_ops(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
+        for op in SegmentCursor(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
             first = op.txid if first is None else first
             last, last_offset = op.txid, op.offset
             count += 1

@@ -81,10 +81,10 @@ def _refuse_shrunk(content: MappedFile, path: Path, error: Exception | None) -> 
 
 
 def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterator[EditOp]:
-    """Yield the operations of `segment` from `from_txid` on, with the checks of `iter_ops`.
+    """Yield the operations of `segment` from `from_txid` on, with the checks of `SegmentCursor`.
 
     Raises:
-        JournalError: see `iter_ops`.
+        JournalError: see `SegmentCursor`.
         OSError: the file cannot be read.
     """
     with map_file(segment.path) as content:

@@ -103,15 +103,27 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
 
 
 class SegmentCursor:
-    """Iterator over the operations of a segment in order of txid; `iter_ops` describes its arguments and errors.
+    """Iterator over the operations of a segment in order of txid.
 
-    Attributes:
+    Args:
         buffer: the whole file.
         file: name of the file, for errors.
+        first_txid: required txid of the first operation.
+        last_txid: last txid of a finalized segment; reading stops after this transaction without checking the rest.
+        from_txid: earlier operations are checked, but not returned.
+        in_progress: whether damage without a complete operation after it counts as the end instead of as an error.
+        max_op_size: maximum size of an operation in bytes.
+
+    Attributes:
         layout_version: layout version of its operations.
-        last_txid: last transaction to read; None to read up to the segment's end.
         position: position of the operation that `next` will decode.
         expected: required txid of this operation; None accepts any txid.
+
+    Raises:
+        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
+        CorruptOpError: an operation cannot be decoded, or bytes follow the terminator; raised by `next`.
+        TransactionGapError: a txid does not follow its predecessor; raised by `next`.
+        SegmentError: the segment ends before `last_txid`; raised by `next`.
     """
 
     def __init__(
@@ -190,44 +202,6 @@ class SegmentCursor:
             reached = "has no operation" if expected is None else f"ends before txid {expected}"
             problem = f"the segment {reached}; according to its name, it ends with txid {self.last_txid}"
             raise SegmentError(problem, file=self.file, offset=self.position)
-
-
-def iter_ops(
-    buffer: Buffer,
-    *,
-    file: str = "",
-    first_txid: int | None = None,
-    last_txid: int | None = None,
-    from_txid: int | None = None,
-    in_progress: bool = False,
-    max_op_size: int = MAX_OP_SIZE,
-) -> Iterator[EditOp]:
-    """Yield the operations of a segment in order of txid.
-
-    Args:
-        buffer: the whole file.
-        file: name of the file, for errors.
-        first_txid: required txid of the first operation.
-        last_txid: last txid of a finalized segment; reading stops after this transaction without checking the rest.
-        from_txid: earlier operations are checked, but not returned.
-        in_progress: whether damage without a complete operation after it counts as the end instead of as an error.
-        max_op_size: maximum size of an operation in bytes.
-
-    Raises:
-        CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
-        CorruptOpError: an operation cannot be decoded, or bytes follow the terminator.
-        TransactionGapError: a txid does not follow its predecessor.
-        SegmentError: the segment ends before `last_txid`.
-    """
-    yield from SegmentCursor(
-        buffer,
-        file=file,
-        first_txid=first_txid,
-        last_txid=last_txid,
-        from_txid=from_txid,
-        in_progress=in_progress,
-        max_op_size=max_op_size,
-    )
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:

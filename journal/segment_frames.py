@@ -13,7 +13,7 @@ from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.segment_file import EditLogSegment, map_file
-from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
 
 _LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _FRAME = Struct(">Biq")
@@ -91,7 +91,7 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
         SegmentError: the segment ends before `last_txid`.
     """
     if not has_frames(decode_header(buffer, file=file)):
-        for _ in iter_ops(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
+        for _ in SegmentCursor(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
             pass
         return
     expected, position = first_txid, HEADER_SIZE

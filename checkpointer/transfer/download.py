@@ -95,7 +95,7 @@ def download_image(
                 hint="Look for the image's .md5 file on the server.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
-            download.receive(receiver, _MAX_PIECE, throttle or Throttle(UNLIMITED))
+            download.receive(receiver, chunk_size, throttle or Throttle(UNLIMITED))
             image = receiver.commit(size=download.size, md5=digest)
     return DownloadedImage(image.paths, image.md5, image.size, image.failures, found)
 

@@ -26,7 +26,7 @@ from journal.quorum.errors import QuorumError
 from journal.quorum.http_source import SegmentSource
 from journal.quorum.settings import QuorumSettings
 from journal.segment_copies import chain_segments
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 
 _LOG = logging.getLogger(__name__)
 
@@ -177,7 +177,9 @@ class QuorumSegment:
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
         content = self.content()
-        yield from iter_ops(content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid)
+        yield from SegmentCursor(
+            content, file=self.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
+        )
 
 
 def _durable_segment(first: int, part: DurablePrefix, name: str) -> QuorumSegment:

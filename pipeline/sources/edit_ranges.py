@@ -10,7 +10,7 @@ from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment_format import HEADER_SIZE, check_padding, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, check_padding, decode_header
 from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from pipeline.sources.edit_rows import EditRow
 
@@ -69,7 +69,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
     layout_version = decode_header(buffer, file=piece.file)
     clock = _Clock(buffer, layout_version, piece)
     if not has_frames(layout_version):
-        ops = iter_ops(
+        ops = SegmentCursor(
             buffer,
             file=piece.file,
             first_txid=piece.first_txid,
@@ -177,7 +177,7 @@ def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRan
         except CorruptOpError:
             return  # the incomplete end of a segment in progress, or damage that the reader of that range reports
     else:
-        for op in iter_ops(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
+        for op in SegmentCursor(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
             time = op_time(op)
             if time is not None:
                 yield time

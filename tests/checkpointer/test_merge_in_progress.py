@@ -13,7 +13,7 @@ from hadoop_common.names import inprogress_name, segment_name
 from journal.errors import CorruptHeaderError
 from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp
 from journal.segment_file import EditLogSegment
-from journal.segment_format import encode_header, iter_ops
+from journal.segment_format import SegmentCursor, encode_header
 from journal.segment_output import write_ops
 from tests.cli_runner import Outcome, fingerprint, run_cli
 from tests.recorded_cases import RECORDED, Case
@@ -70,7 +70,7 @@ def test_image_equals_that_after_finalizing_at_the_last_good_operation(tmp_path:
     finalized = tmp_path / "finalized"
     current = RENAMES.copy_to(finalized)
     (whole,) = current.glob("edits_*")
-    ops = [op for op in iter_ops(whole.read_bytes()) if op.txid <= 181]
+    ops = [op for op in SegmentCursor(whole.read_bytes()) if op.txid <= 181]
     whole.unlink()
     write_ops(current, ops, -63)
     other = Path(json.loads(run_cli("merge", finalized, "--json").out)["image"])
@@ -249,7 +249,7 @@ def test_operation_repeated_at_the_end_is_rejected(tmp_path: Path) -> None:
     path = directory / "current" / inprogress_name(txid + 1)
     written = write_ops(path, ops(txid + 1, txid + 5, end=False), -63)
     content = path.read_bytes()
-    last = [op.offset for op in iter_ops(content)][-1]
+    last = [op.offset for op in SegmentCursor(content)][-1]
     path.write_bytes(content + content[last : written.size])
     refused(directory, 4, "out of order")
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.replay.table import REPLAYED, TABLE
 from journal.ops import OPERATIONS
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 from tests.recorded_cases import Case, all_cases
 from tests.tools.opcode_table import PAGE, RELEASES, page, recorded_cases, uncovered, unhandled
 
@@ -43,7 +43,7 @@ def test_the_page_of_operations_is_up_to_date() -> None:
 @pytest.mark.parametrize("case", [case for case in all_cases() if "medium" not in case.id], ids=lambda case: case.id)
 def test_recorded_case_contains_the_operations_that_it_lists(case: Case) -> None:
     segments = (case.path / "before").glob("edits_*")
-    seen = {op.name.removeprefix("OP_") for path in segments for op in iter_ops(path.read_bytes())}
+    seen = {op.name.removeprefix("OP_") for path in segments for op in SegmentCursor(path.read_bytes())}
     assert seen == set(case.info["ops"])
 
 

@@ -10,7 +10,7 @@ from journal.json_codec import op_from_json, op_to_json
 from journal.operation import EditOp
 from journal.recovery import recover_in_progress
 from journal.segment_file import read_ops
-from journal.segment_format import HEADER_SIZE, decode_header, iter_ops, scan_segment
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, scan_segment
 from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
@@ -37,7 +37,7 @@ def _check_ops(data: bytes) -> list[EditOp] | None:
     ops = []
     try:
         layout_version = decode_header(data)
-        for op in iter_ops(data, file="edits"):
+        for op in SegmentCursor(data, file="edits"):
             _check_op(op, layout_version)
             ops.append(op)
     except HdfsError as error:
@@ -57,7 +57,7 @@ def _check_op(op: EditOp, layout_version: int) -> None:
 def _check_in_progress(data: bytes) -> list[EditOp] | None:
     """Return the operations of the segment, read as in progress; a scan must end at the same position."""
     try:
-        ops = list(iter_ops(data, in_progress=True))
+        ops = list(SegmentCursor(data, in_progress=True))
     except HdfsError as error:
         check_error(error)
         return None

@@ -30,7 +30,7 @@ from hadoop_rpc.security import Protection
 from hadoop_rpc.server_state import Call, HandshakeReply, ServerConnection
 from hadoop_rpc.wire import AuthProtocol
 from image_format.codecs import CODECS
-from journal.segment_format import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 from servlets.auth_cookie import Login, signed_cookie
 from tests.fuzz.rpc_target import CLIENT_ID, INFO, SERVICES
 from tests.fuzz.security_target import NOW, SECRET
@@ -58,7 +58,7 @@ def edits_seeds() -> Iterator[bytes]:
     seen: set[tuple[bytes, int]] = set()
     for path in sorted(RECORDED.glob("hadoop-*/*/before/edits_*-*")):
         data = path.read_bytes()
-        ops = list(iter_ops(data))
+        ops = list(SegmentCursor(data))
         starts = [op.offset for op in ops]
         ends = [*starts[1:], len(data)]
         for number, op in enumerate(ops):

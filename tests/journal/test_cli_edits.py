@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 from tests.cli_runner import fingerprint, run_cli
 from tests.recorded_cases import RECORDED
 
@@ -153,7 +153,7 @@ def test_load_to_a_given_layout_and_file_name(tmp_path: Path) -> None:
     assert code == 0
     assert json.loads(out)["layoutVersion"] == -67
     assert target.read_bytes()[:8] == bytes.fromhex("ffffffbd00000000")
-    assert [op.txid for op in iter_ops(target.read_bytes())] == [5, 6]
+    assert [op.txid for op in SegmentCursor(target.read_bytes())] == [5, 6]
     assert run_cli("edits", "load", source, target).code == 6
     assert run_cli("edits", "load", source, target, "--force").code == 0
     assert target.read_bytes()[:4] == bytes.fromhex("ffffffc1")
@@ -299,7 +299,9 @@ def test_skip_omits_an_operation_and_lists_its_dependents(tmp_path: Path) -> Non
     assert WHOLE.read_bytes() == before
     made = tmp_path / NAME
     assert run_cli("edits", "info", made).code == 0
-    changed = [new.name for old, new in zip(iter_ops(before), iter_ops(made.read_bytes()), strict=True) if old != new]
+    changed = [
+        new.name for old, new in zip(SegmentCursor(before), SegmentCursor(made.read_bytes()), strict=True) if old != new
+    ]
     assert changed == ["OP_TIMES"]
     # the text output of the same command
     code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path, "--skip", "32", "--force")
@@ -336,7 +338,7 @@ def test_dependents_are_also_found_in_later_segments(tmp_path: Path) -> None:
     segment = folder / NAME
     content = segment.read_bytes()
     # the same transactions, in two segments
-    cut = next(op.offset for op in iter_ops(content) if op.txid == 60)
+    cut = next(op.offset for op in SegmentCursor(content) if op.txid == 60)
     segment.rename(folder / "whole")
     (folder / f"edits_{31:019d}-{59:019d}").write_bytes(content[:cut])
     (folder / f"edits_{60:019d}-{183:019d}").write_bytes(content[:8] + content[cut:])

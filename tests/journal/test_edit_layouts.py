@@ -34,7 +34,7 @@ from journal.ops import (
     XAttr,
     by_name,
 )
-from journal.segment_format import decode_header, encode_header, iter_ops
+from journal.segment_format import SegmentCursor, decode_header, encode_header
 from tests.depth import examples, sample
 from tests.journal.journal_support import STRATEGIES, numbered, operations, recorded_segments
 
@@ -136,7 +136,7 @@ def test_segments_round_trip_in_every_layout(layout_version: int, ops: list[Any]
     numbered(ops, 9)
     content = encode_header(layout_version) + b"".join(encode_op(op, layout_version) for op in ops)
     assert decode_header(content) == layout_version
-    assert list(iter_ops(content, first_txid=9, last_txid=8 + len(ops))) == ops
+    assert list(SegmentCursor(content, first_txid=9, last_txid=8 + len(ops))) == ops
 
 
 def test_layout_conditions_of_the_catalogue_are_complete() -> None:
@@ -170,7 +170,7 @@ def test_recorded_segments_contain_only_operations_of_their_layout() -> None:
     for path in sample(sorted(recorded_segments()), 60, "segments of each layout"):
         content = path.read_bytes()
         layout_version = decode_header(content)
-        for _ in fitting(iter_ops(content), layout_version):
+        for _ in fitting(SegmentCursor(content), layout_version):
             pass
 
 

@@ -15,7 +15,7 @@ from journal.edit_log_writer import EditLogWriter
 from journal.errors import JournalStorageError
 from journal.journal import RecordBatch
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
-from journal.segment_format import encode_header, iter_ops
+from journal.segment_format import SegmentCursor, encode_header
 from tests.journal.wal_support import LAYOUT, delete
 
 DEADLINE = 600.0
@@ -76,7 +76,9 @@ class MemoryJournal:
 
 
 def ops_of(batch: RecordBatch) -> list[object]:
-    return list(iter_ops(encode_header(LAYOUT) + bytes(batch.records), first_txid=batch.first, last_txid=batch.last))
+    return list(
+        SegmentCursor(encode_header(LAYOUT) + bytes(batch.records), first_txid=batch.first, last_txid=batch.last)
+    )
 
 
 def open_log(journal: MemoryJournal, **options: object) -> EditLogWriter:

@@ -37,7 +37,7 @@ from journal.ops import (
     TruncateOp,
     XAttr,
 )
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 from journal.xml_codec import HADOOP_2, HADOOP_3, op_to_xml
 from tests.depth import examples
 from tests.journal.journal_support import NEWEST, joined, numbered, operations, segment_bytes
@@ -108,7 +108,7 @@ def test_mutated_bytes_give_an_operation_or_a_typed_error(op, layout_version, da
 def test_any_bytes_give_operations_or_a_typed_error(data, layout_version):
     error = None
     try:
-        list(iter_ops(segment_bytes([], layout_version) + data))
+        list(SegmentCursor(segment_bytes([], layout_version) + data))
     except JournalError as caught:
         error = caught
     assert error is None or error.offset is not None
@@ -288,7 +288,7 @@ def test_handwritten_operations_round_trip():
         ],
         50,
     )
-    assert list(iter_ops(segment_bytes(ops), first_txid=50, last_txid=53)) == ops
+    assert list(SegmentCursor(segment_bytes(ops), first_txid=50, last_txid=53)) == ops
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from journal.binary_codec import encode_op
 from journal.json_codec import op_from_json, op_to_json
 from journal.ops import OPERATIONS, by_name
 from journal.segment_file import list_segments, read_ops
-from journal.segment_format import HEADER_SIZE, decode_header, encode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header
 from journal.xml_codec import HADOOP_2, HADOOP_3, dialect_of, dump_xml
 from tests.journal.journal_support import case_id, recorded_segments, recorded_xml
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.recorded
 def differing(path: Path) -> list[str]:
     content = path.read_bytes()
     layout_version = decode_header(content)
-    ops = list(iter_ops(content, file=path.name))
+    ops = list(SegmentCursor(content, file=path.name))
     places = [op.offset for op in ops] + [HEADER_SIZE + sum(len(encode_op(op, layout_version)) for op in ops)]
     found = [
         str(op)
@@ -62,7 +62,7 @@ def test_recorded_cases_contain_every_operation_that_hadoop_writes():
     missing = set(OPERATIONS)
     # the largest files take most of the time, but contain no further operations
     for path in sorted(recorded_segments(), key=lambda path: path.stat().st_size):
-        missing -= {op.opcode for op in iter_ops(path.read_bytes())}
+        missing -= {op.opcode for op in SegmentCursor(path.read_bytes())}
         if not missing:
             break
     assert missing == set()

@@ -20,7 +20,7 @@ from journal.errors import (
 from journal.ops import DeleteOp, EditOp
 from journal.resync import op_follows, readable_runs
 from journal.salvage import examine_segment
-from journal.segment_format import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 from journal.segment_output import write_new_file, write_ops, write_range
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops
@@ -31,7 +31,7 @@ def damaged(places: list[int], layout_version: int = -63, first: int = 1) -> tup
     operations.
     """
     content = bytearray(segment_bytes(some_ops(first), layout_version))
-    offsets = [op.offset for op in iter_ops(bytes(content))]
+    offsets = [op.offset for op in SegmentCursor(bytes(content))]
     for place in places:
         content[offsets[place] + 9] ^= 0x40
     return bytes(content), [*offsets, len(content)]
@@ -115,7 +115,7 @@ def test_segment_without_operations() -> None:
 def test_every_operation_is_intact_damaged_or_found_after_the_damage(ops: list[EditOp], data: st.DataObject) -> None:
     numbered(ops, 7)
     content = bytearray(segment_bytes(ops, -63))
-    offsets = [op.offset for op in iter_ops(bytes(content))]
+    offsets = [op.offset for op in SegmentCursor(bytes(content))]
     place = data.draw(st.integers(0, len(ops) - 1))
     end = [*offsets, len(content)][place + 1]
     content[data.draw(st.integers(offsets[place], end - 1))] ^= 1 << data.draw(st.integers(0, 7))

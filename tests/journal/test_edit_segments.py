@@ -19,7 +19,7 @@ from journal.errors import (
     UnsupportedEditsLayoutError,
 )
 from journal.ops import AddOp, DeleteOp, PermissionStatus, StartLogSegmentOp
-from journal.segment_format import HEADER_SIZE, decode_header, encode_header, iter_ops, scan_segment
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header, scan_segment
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops, verdict
 
@@ -75,7 +75,7 @@ def test_verdict_matches_the_namenode(name):
     expected = EXPECTED[name]
 
     def last_txid() -> int | None:
-        ops = iter_ops(
+        ops = SegmentCursor(
             path.read_bytes(),
             file=path.name,
             first_txid=segment.first,
@@ -163,14 +163,14 @@ def test_operation_of_another_layout_is_reported_and_never_truncated(in_progress
     ops = numbered([StartLogSegmentOp(), add], 5)
     content = encode_header(-63) + encode_op(ops[0], -63) + encode_op(ops[1], -64)
     with pytest.raises(OtherLayoutOpError) as caught:
-        list(iter_ops(content, first_txid=5, in_progress=in_progress))
+        list(SegmentCursor(content, first_txid=5, in_progress=in_progress))
     assert "of layout -64 or newer, as Hadoop 3 writes it" in caught.value.message
     assert "names layout -63" in caught.value.message
     assert "fetch" not in caught.value.hint.lower() or "does not help" in caught.value.hint
     assert caught.value.txid == 6
     content = encode_header(-67) + encode_op(ops[0], -67) + encode_op(ops[1], -63)
     with pytest.raises(OtherLayoutOpError, match="of layout -63 or older; the header of the segment names") as caught:
-        list(iter_ops(content, first_txid=5, in_progress=in_progress))
+        list(SegmentCursor(content, first_txid=5, in_progress=in_progress))
     assert "header was changed" in caught.value.hint
     assert "Keep that NameNode running" not in caught.value.hint
 
@@ -201,28 +201,28 @@ def test_negative_number_of_layout_flags_is_corrupt():
 
 def test_reading_starts_at_a_txid_in_the_middle():
     content = segment_bytes(some_ops(10, 5))
-    assert [op.txid for op in iter_ops(content, first_txid=10, last_txid=14, from_txid=12)] == [12, 13, 14]
-    assert list(iter_ops(content, first_txid=10, last_txid=14, from_txid=15)) == []
+    assert [op.txid for op in SegmentCursor(content, first_txid=10, last_txid=14, from_txid=12)] == [12, 13, 14]
+    assert list(SegmentCursor(content, first_txid=10, last_txid=14, from_txid=15)) == []
 
 
 def test_nothing_is_read_after_the_last_txid():
     content = segment_bytes(some_ops(count=5)) + b"garbage"
-    assert [op.txid for op in iter_ops(content, last_txid=5)] == [1, 2, 3, 4, 5]
+    assert [op.txid for op in SegmentCursor(content, last_txid=5)] == [1, 2, 3, 4, 5]
     with pytest.raises(CorruptOpError):
-        list(iter_ops(content))
+        list(SegmentCursor(content))
 
 
 def test_first_txid_must_match_the_name():
     with pytest.raises(TransactionGapError) as caught:
-        list(iter_ops(segment_bytes(some_ops(10, 5)), first_txid=9, file="edits_9"))
+        list(SegmentCursor(segment_bytes(some_ops(10, 5)), first_txid=9, file="edits_9"))
     assert (caught.value.expected, caught.value.found) == (9, 10)
 
 
 def test_only_padding_may_follow_the_terminator():
     content = segment_bytes(some_ops(count=5)) + b"\xff" * 10
-    assert len(list(iter_ops(content + bytes(2_000_000) + b"\xff"))) == 5
+    assert len(list(SegmentCursor(content + bytes(2_000_000) + b"\xff"))) == 5
     with pytest.raises(CorruptOpError, match="0x07 after the terminator") as caught:
-        list(iter_ops(content + bytes(2_000_000) + b"\x07\xff"))
+        list(SegmentCursor(content + bytes(2_000_000) + b"\x07\xff"))
     assert caught.value.offset == len(content) + 2_000_000
 
 
@@ -230,7 +230,7 @@ def test_operation_above_the_size_limit_is_refused():
     op = DeleteOp(txid=1, path="/" + "x" * 500, timestamp=1)
     for in_progress in (False, True):
         with pytest.raises(OpTooLargeError, match="txid 1"):
-            list(iter_ops(segment_bytes([op]), max_op_size=500, in_progress=in_progress))
+            list(SegmentCursor(segment_bytes([op]), max_op_size=500, in_progress=in_progress))
 
 
 @examples(60)
@@ -241,10 +241,10 @@ def test_segment_truncated_anywhere_keeps_its_intact_operations(ops, data):
     cut = data.draw(st.integers(HEADER_SIZE, len(content)))
     padding = data.draw(st.sampled_from([b"", bytes(40), b"\xff" * 40]))
     torn = content[:cut] + padding
-    read = list(iter_ops(torn, first_txid=7, in_progress=True))
+    read = list(SegmentCursor(torn, first_txid=7, in_progress=True))
     # a truncated operation may also be read if the padding happens to equal the missing bytes
     assert read == ops[: len(read)]
-    assert len(read) >= len(list(iter_ops(content[:cut], in_progress=True)))
+    assert len(read) >= len(list(SegmentCursor(content[:cut], in_progress=True)))
     scan = scan_segment(torn, first_txid=7)
     assert not scan.corrupt
     assert scan.last_txid == (read[-1].txid if read else None)
@@ -255,12 +255,12 @@ def test_damage_before_an_intact_operation_is_corruption():
     for layout_version in (-55, -63, -67):
         ops = some_ops(count=6)
         content = bytearray(segment_bytes(ops, layout_version))
-        places = [op.offset for op in iter_ops(bytes(content))]
+        places = [op.offset for op in SegmentCursor(bytes(content))]
         content[places[2] + 1] ^= 0x40
         scan = scan_segment(bytes(content), first_txid=1)
         assert scan == (layout_version, 1, 2, places[2], True)
         with pytest.raises(CorruptOpError) as caught:
-            list(iter_ops(bytes(content), first_txid=1, in_progress=True))
+            list(SegmentCursor(bytes(content), first_txid=1, in_progress=True))
         assert (caught.value.offset, caught.value.txid) == (places[2], 3)
         assert not scan_segment(bytes(content[: places[3] - 1]), first_txid=1).corrupt
 

@@ -26,7 +26,7 @@ from journal.ops import (
     TimesOp,
 )
 from journal.primitives import Buffer
-from journal.segment_format import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 from journal.skipping import SkipPlan, SkipRequest, neutral_op, plan_skips, source_ops
 from journal.values import Block
 from tests.depth import examples
@@ -43,7 +43,7 @@ def result(plan: SkipPlan, content: Buffer) -> bytes:
 
 def flipped(content: bytes, *places: int) -> bytes:
     """Return the content with a flipped byte in the operations with these numbers."""
-    offsets = [op.offset for op in iter_ops(content)]
+    offsets = [op.offset for op in SegmentCursor(content)]
     damaged = bytearray(content)
     for place in places:
         damaged[offsets[place] + 9] ^= 0x40
@@ -59,7 +59,7 @@ def test_one_operation_is_replaced(layout_version: int) -> None:
     ops = some_ops()
     content = segment_bytes(ops, layout_version)
     plan = plan_skips(content, SkipRequest({4}, first_txid=1, last_txid=8))
-    made = list(iter_ops(result(plan, content), first_txid=1, last_txid=8))
+    made = list(SegmentCursor(result(plan, content), first_txid=1, last_txid=8))
     assert made == [*ops[:3], neutral_op(4), *ops[4:]]
     assert [(each.txid, each.op) for each in plan.skipped] == [(4, ops[3])]
     assert list(source_ops(plan, content)) == ops
@@ -72,7 +72,7 @@ def test_unreadable_operation_is_replaced(layout_version: int, places: tuple[int
     ops = some_ops()
     content = flipped(segment_bytes(ops, layout_version), *places)
     plan = plan_skips(content, SkipRequest({place + 1 for place in places}, first_txid=1, last_txid=8))
-    made = list(iter_ops(result(plan, content), first_txid=1, last_txid=8))
+    made = list(SegmentCursor(result(plan, content), first_txid=1, last_txid=8))
     whole = [op for op in made if op.txid - 1 not in places]
     assert whole == [op for op in ops if op.txid - 1 not in places]
     for place in places:
@@ -84,7 +84,7 @@ def test_missing_transaction_is_replaced() -> None:
     ops = some_ops()
     content = segment_bytes(ops[:3] + ops[5:])
     plan = plan_skips(content, SkipRequest({4, 5}, first_txid=1, last_txid=8))
-    assert [op.txid for op in iter_ops(result(plan, content), first_txid=1, last_txid=8)] == list(range(1, 9))
+    assert [op.txid for op in SegmentCursor(result(plan, content), first_txid=1, last_txid=8)] == list(range(1, 9))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_torn_tail_of_an_open_segment_is_truncated() -> None:
     content = segment_bytes(some_ops())
     plan = plan_skips(content[:-5] + b"\xff" * 100, SkipRequest({4}, first_txid=1))
     assert (plan.last_txid, plan.fault is not None) == (7, True)
-    assert [op.txid for op in iter_ops(result(plan, content), first_txid=1)] == list(range(1, 8))
+    assert [op.txid for op in SegmentCursor(result(plan, content), first_txid=1)] == list(range(1, 8))
 
 
 @given(ops=st.lists(operations(), min_size=1, max_size=8), data=st.data())
@@ -124,7 +124,7 @@ def test_any_operation_can_be_skipped(ops: list[EditOp], data: st.DataObject) ->
     skippable = [op.txid for op in wrapped if not isinstance(op, StartLogSegmentOp | EndLogSegmentOp)]
     txids = set(data.draw(st.lists(st.sampled_from(skippable), unique=True))) if skippable else set()
     plan = plan_skips(content, SkipRequest(txids, first_txid=1, last_txid=len(wrapped)))
-    made = list(iter_ops(result(plan, content), first_txid=1, last_txid=len(wrapped)))
+    made = list(SegmentCursor(result(plan, content), first_txid=1, last_txid=len(wrapped)))
     assert made == [neutral_op(op.txid) if op.txid in txids else op for op in wrapped]
     for each in dependents(source_ops(plan, content), txids):
         assert each.txid > min(txids)

@@ -11,7 +11,7 @@ import pytest
 from journal.binary_codec import encode_op
 from journal.edits_text import renumbered
 from journal.ops import DeleteOp
-from journal.segment_format import encode_header, iter_ops
+from journal.segment_format import SegmentCursor, encode_header
 from tests.cli_runner import run_cli
 
 
@@ -52,7 +52,7 @@ def test_fixed_txids_round_trip_through_dump_and_load(tmp_path: Path) -> None:
     assert run_cli("edits", "load", text, tmp_path / "out").code == 4
     loaded = run_cli("edits", "load", "--fix-txids", text, tmp_path / "out")
     assert loaded.code == 0, loaded.err
-    assert [op.txid for op in iter_ops((tmp_path / "out").read_bytes())] == [5, 6, 7, 8]
+    assert [op.txid for op in SegmentCursor((tmp_path / "out").read_bytes())] == [5, 6, 7, 8]
 
 
 def test_fix_txids_is_refused_for_a_journal() -> None:

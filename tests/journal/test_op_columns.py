@@ -17,7 +17,7 @@ from journal.op_times import op_paths, op_time, spreads
 from journal.operation import EditOp
 from journal.ops import DeleteOp, TimesOp
 from journal.primitives import encode_cesu8
-from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
 from journal.whole_frames import Frames, whole_frames
 from tests.depth import examples, sample
 from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments
@@ -53,7 +53,7 @@ def test_columns_of_random_operations_equal_decoded_values(data: st.DataObject, 
 def test_columns_of_recorded_segments_equal_decoded_values(path: Path) -> None:
     content = path.read_bytes()
     layout = decode_header(content)
-    ops = list(iter_ops(content, in_progress=True))
+    ops = list(SegmentCursor(content, in_progress=True))
     frames = whole_frames(content[HEADER_SIZE:], layout, ops[0].txid, None)
     assert frames.next_txid == ops[-1].txid + 1
     assert_same(content[HEADER_SIZE:], frames, layout, ops)

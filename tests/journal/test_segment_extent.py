@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.segment_file import list_segments
-from journal.segment_format import HEADER_SIZE, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor
 from journal.segment_frames import check_extent
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -34,7 +34,7 @@ def test_segment_of_other_transactions_is_refused(first: int, last: int, error: 
 
 @given(st.integers(0, len(CONTENT) - 1))
 def test_truncated_segment_is_refused(length: int) -> None:
-    ends = {op.offset for op in iter_ops(CONTENT, first_txid=FIRST)}
+    ends = {op.offset for op in SegmentCursor(CONTENT, first_txid=FIRST)}
     with pytest.raises(JournalError) as caught:
         check_extent(CONTENT[:length], FIRST, LAST)
     if length in ends:
@@ -46,7 +46,7 @@ def test_changed_byte_is_detected_as_by_decoding(offset: int, flip: int) -> None
     damaged = bytearray(CONTENT)
     damaged[offset] ^= flip
     try:
-        for _ in iter_ops(bytes(damaged), first_txid=FIRST, last_txid=LAST):
+        for _ in SegmentCursor(bytes(damaged), first_txid=FIRST, last_txid=LAST):
             pass
     except JournalError:
         with pytest.raises(JournalError):

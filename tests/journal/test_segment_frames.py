@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
-from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
 from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
 from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments, segment_bytes
 
 
 def twin(buffer: bytes) -> list[OpFrame]:
     """Return the result of `iter_frames`, computed by decoding everything."""
-    ops = list(iter_ops(buffer))
+    ops = list(SegmentCursor(buffer))
     if not ops:
         return []
     whole = segment_bytes(ops, decode_header(buffer))

@@ -13,7 +13,7 @@ from hadoop_rpc.errors import (
     NewerTxidError,
 )
 from hadoop_rpc.qjournal_values import JournaledEdits, SegmentState
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 from journal_node.disk import JournalOutput
 from journal_node.node import JournalNode
 from tests.journal_node.journal_node_support import FIRST, HEADER, JOURNAL, Network, Writer, batch, logs
@@ -29,7 +29,7 @@ def test_batches_are_stored_byte_for_byte(writer: Writer, disk: MemoryDisk) -> N
     assert disk.read(FIRST) == HEADER + batch(1, 3)
     writer.end(1, 3)
     content = disk.read("current/edits_0000000000000000001-0000000000000000003")
-    assert [op.txid for op in iter_ops(content, first_txid=1, last_txid=3)] == [1, 2, 3]
+    assert [op.txid for op in SegmentCursor(content, first_txid=1, last_txid=3)] == [1, 2, 3]
 
 
 def test_batches_out_of_order_are_refused(writer: Writer, disk: MemoryDisk) -> None:

@@ -20,7 +20,7 @@ from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
 from journal.binary_codec import encode_op
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, list_segments, read_ops
-from journal.segment_format import encode_header, iter_ops
+from journal.segment_format import SegmentCursor, encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
 from namenode_stub.backup_streams import BackupStreams
@@ -183,7 +183,7 @@ class RecordedNamespace:
         last = self._ends[first]
         assert last is not None
         content = (self.folder / segment_name(first, last)).read_bytes()
-        found = list(iter_ops(content))
+        found = list(SegmentCursor(content))
         ends = [op.offset for op in found[1:]] + [len(content.rstrip(b"\xff"))]
         self._ops |= {op.txid: content[op.offset : end] for op, end in zip(found, ends, strict=True)}
         self._segment_end = last

@@ -17,7 +17,7 @@ from journal.errors import JournalError, TransactionGapError
 from journal.journal import ReadableSegment
 from journal.ops import EditOp
 from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments, read_ops, select_segments
-from journal.segment_format import iter_ops
+from journal.segment_format import SegmentCursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class OpenTail:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        return iter_ops(
+        return SegmentCursor(
             self.content, file=self.segment.path.name, first_txid=self.first, last_txid=self.last, from_txid=from_txid
         )
 
