@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -18,9 +19,11 @@ from hadoop_common.quantities import parse_positive_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import context_for
 from pipeline.reports.model import SECTIONS
+from pipeline.reports.request import ReportOptions, ReportRequest
 
 if TYPE_CHECKING:
-    from pipeline.reports.model import NamespaceReport
+    from pyspark import SparkContext
+
     from pipeline.reports.path_rules import PathRules
 
 
@@ -28,32 +31,6 @@ def _section_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, 
     """Split lists of sections."""
     choice = click.Choice(tuple(SECTIONS))
     return tuple(choice.convert(name.strip(), param, ctx) for value in values for name in value.split(","))
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """Options of the command line other than paths."""
-
-    depth: int
-    top: int
-    small: int | None
-    cold_days: int
-    replication: int
-    max_items: int
-    only: tuple[str, ...]
-    as_of: datetime | None
-    paths: PathRules | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """Inputs of the report, see `pipeline.reports.build.ReportRequest`; that module imports Spark."""
-
-    image: str
-    before: tuple[str, ...]
-    edits: str
-    cluster: str
-    reports: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +184,22 @@ def command(
                 refuse_input(each, Path(given), "--out")
     outputs = plan_outputs(kind, out, force=force)
     small_job = _check_inputs(image, before, edits)
+    generated = datetime.now(UTC)
     reference = None if as_of is None else as_of.replace(tzinfo=UTC)
-    chosen = _Options(depth, top, small, cold_days, replication, max_items, only, reference, rules)
+    chosen = ReportOptions(reference or generated, depth, top, small, cold_days, replication, max_items, only, rules)
+    request = ReportRequest(image, before, edits, cluster, reports or "")
     with ProgressObserver(show=True) as progress, progress.ticking():
-        sources, engine = (
-            _Inputs(image, before, edits, cluster, reports or ""),
-            _SparkOptions(master, driver_memory, small_job),
-        )
-        report = _make(sources, chosen, progress, engine)
+        engine = _SparkOptions(master, driver_memory, small_job)
+        with _context(progress, engine) as context:
+            from pipeline.reports.build import make_report
+
+            report = make_report(
+                context,
+                request,
+                lambda image_time: chosen if reference or not image_time else replace(chosen, as_of=image_time),
+                generated=generated,
+                progress=progress,
+            )
     write_outputs(report, outputs)
 
 
@@ -243,7 +228,9 @@ def _check_inputs(image: str, before: tuple[str, ...], edits: str) -> bool:
     return is_small(images, edits)
 
 
-def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine: _SparkOptions) -> NamespaceReport:
+@contextmanager
+def _context(progress: ProgressObserver, engine: _SparkOptions) -> Iterator[SparkContext]:
+    """Start Spark, and import the modules of the report at the same time."""
     progress.phase("Spark", None)
     # Imported here so that two threads never import PySpark at the same time. `context_for` reports a missing PySpark.
     with suppress(ImportError):
@@ -251,16 +238,4 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
     # These imports take a tenth of Java's start time, during which this process would only wait.
     threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
-        from pipeline.reports.build import ReportRequest, make_report
-        from pipeline.reports.work import ReportOptions
-
-        generated = datetime.now(UTC)
-
-        def options(image_time: datetime | None) -> ReportOptions:
-            as_of = chosen.as_of or image_time or generated
-            limits = (chosen.small, chosen.cold_days, chosen.replication, chosen.max_items)
-            return ReportOptions(as_of, chosen.depth, chosen.top, *limits, chosen.only, chosen.paths)
-
-        oldest, *others = sources.before or ("",)
-        request = ReportRequest(sources.image, oldest, sources.edits, sources.cluster, tuple(others), sources.reports)
-        return make_report(context, request, options, generated=generated, progress=progress)
+        yield context

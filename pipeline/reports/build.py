@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,10 +13,11 @@ from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.earlier_reports import last_report
 from pipeline.reports.inputs import ImageInput, check_series, open_edits, open_image
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportSection
+from pipeline.reports.request import ReportOptions, ReportRequest
 from pipeline.reports.sections import make_section
 from pipeline.reports.snapshot_costs import SnapshotsTask
 from pipeline.reports.tasks import ReportTask, TxidBounds, VerifyTask, count_edits, run_tasks
-from pipeline.reports.work import CountedImage, ReportData, ReportOptions
+from pipeline.reports.work import CountedImage, ReportData, edit_rules, image_rules
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,28 +31,6 @@ class ReportProgress(Protocol):
 
     def advance(self, done: int) -> None:
         """Record the bytes that are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
-    """The inputs of a report, each a path or URI.
-
-    Attributes:
-        image: an image, a storage directory or a lake.
-        before: an older image from which growth is measured; "" if there is none. It may be in the lake of `image`.
-        edits: segments or a lake; "" if there are none. With `before`, only the edits since the oldest image are used.
-        cluster: name of the cluster; "" for the id in the image's directory.
-        others: further older images, for growth over more than two images.
-        reports: a local folder of earlier reports; without `before`, growth is measured from the last report. "" if
-            there is no folder.
-    """
-
-    image: str
-    before: str = ""
-    edits: str = ""
-    cluster: str = ""
-    others: tuple[str, ...] = ()
-    reports: str = ""
 
 
 def make_report(
@@ -72,8 +51,9 @@ def make_report(
         PySparkException, Py4JError: a job failed; `task_errors.typed_error` may find the typed error.
     """
     after = open_image(context, request.image)
-    names = [name for name in (request.before, *request.others) if name]
-    older = sorted((open_image(context, name, before=after.txid) for name in names), key=lambda image: image.txid)
+    older = sorted(
+        (open_image(context, name, before=after.txid) for name in request.before), key=lambda image: image.txid
+    )
     check_series(older, after)
     last = last_report(Path(request.reports), after.txid, after.namespace) if request.reports and not older else None
     before = older[0] if older else last
@@ -83,7 +63,7 @@ def make_report(
         progress.phase("edits", None)
         bounds = TxidBounds() if before is None else TxidBounds(before.txid + 1, after.txid)
         parts = open_edits(context, request.edits, after)
-        data = replace(data, edits=count_edits(context, parts, bounds, options.edit_rules()))
+        data = replace(data, edits=count_edits(context, parts, bounds, edit_rules(options)))
     progress.phase("sections", None)
     return NamespaceReport(
         title=f"Namespace at transaction {after.txid}",
@@ -113,7 +93,7 @@ def _count(
         tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
     # then the reported image, then the older ones
     for name, image in reversed([*zip(names, images, strict=True)]):
-        tasks += image.tasks(name, options.rules(), context.defaultParallelism)
+        tasks += image.tasks(name, image_rules(options), context.defaultParallelism)
     progress.phase("image", sum(task.size for task in tasks) or None)
     results = run_tasks(context, tasks, progress.advance)
     counted = [

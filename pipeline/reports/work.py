@@ -1,4 +1,4 @@
-"""Options of a report, and the counts that its sections show."""
+"""The counts that the sections of a report show, and the rules for counting."""
 
 from __future__ import annotations
 
@@ -15,47 +15,20 @@ from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.counts.snapshots import SnapshotCosts
 from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.earlier_reports import EarlierReport
-from pipeline.reports.path_rules import PathRules
+from pipeline.reports.request import ReportOptions
 
 _DEFAULT_BLOCK = 128 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """The caller's options of a report.
+def image_rules(options: ReportOptions) -> Rules:
+    """Return the rules for counting inodes."""
+    has_sets = options.paths is not None and bool(options.paths.sets)
+    return Rules(options.as_of, options.small, options.cold_days, options.replication, options.top + 1, has_sets)
 
-    Attributes:
-        as_of: reference time for ages, UTC.
-        depth: levels of directories below the root in a tree.
-        top: maximum rows of a table.
-        small: bytes below which a file is small; None for an eighth of its block size.
-        cold_days: days without use after which a file is cold.
-        replication: the cluster's default, dfs.replication.
-        max_items: the cluster's limit on a directory's children, dfs.namenode.fs-limits.max-directory-items.
-        only: ids of sections; empty for all.
-        paths: path sets and tables, None if there is none.
-    """
 
-    as_of: datetime
-    depth: int = 3
-    top: int = 20
-    small: int | None = None
-    cold_days: int = 365
-    replication: int = 3
-    max_items: int = 1 << 20
-    only: tuple[str, ...] = ()
-    paths: PathRules | None = None
-
-    def wants(self, section: str) -> bool:
-        """Return whether the report has a section, if its input exists."""
-        return not self.only or section in self.only
-
-    def rules(self) -> Rules:
-        has_sets = self.paths is not None and bool(self.paths.sets)
-        return Rules(self.as_of, self.small, self.cold_days, self.replication, self.top + 1, has_sets)
-
-    def edit_rules(self) -> EditRules:
-        return EditRules(self.depth, self.small or _DEFAULT_BLOCK // SMALL_PART, self.top + 1)
+def edit_rules(options: ReportOptions) -> EditRules:
+    """Return the rules for counting transactions."""
+    return EditRules(options.depth, options.small or _DEFAULT_BLOCK // SMALL_PART, options.top + 1)
 
 
 @dataclass(frozen=True)

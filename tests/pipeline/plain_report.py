@@ -17,7 +17,7 @@ from image_format.proto import fsimage_pb2 as pb
 from journal.ops import PermissionStatus
 from pipeline.reports.counts.classes import AGE_DAYS, AGE_LABELS, SIZE_BOUNDS, SIZE_LABELS
 from pipeline.reports.counts.directory_findings import TEMPORARY
-from pipeline.reports.work import ReportOptions
+from pipeline.reports.request import ReportOptions
 from tests.engine.image_builder import HADOOP3, UINT64, ImageBuilder
 from tests.pipeline.oiv_inodes import STORAGE_POLICIES
 from tests.pipeline.oiv_tables import Row

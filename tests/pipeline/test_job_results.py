@@ -13,8 +13,9 @@ import pytest
 from pipeline.direct_parquet import write_parquet
 from pipeline.errors import PipelineError
 from pipeline.lake import append_edits, append_image, lake_contents
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.tasks import TxidBounds, count_edits, run_tasks
-from pipeline.reports.work import ReportOptions
+from pipeline.reports.work import edit_rules
 from tests.pipeline.lake_child import InProcess
 from tests.recorded_cases import RECORDED
 
@@ -50,7 +51,7 @@ JOBS: dict[str, Callable[[Any, Path], object]] = {
     "edits": lambda context, folder: append_edits(context, str(IMAGE), str(folder / "lake")),
     "export": lambda context, folder: write_parquet(context, str(IMAGE), folder / "out"),
     "report": lambda context, _: run_tasks(context, [task(1), task(2)], lambda _: None),
-    "report of edits": lambda context, _: count_edits(context, [no_batches()], TxidBounds(), OPTIONS.edit_rules()),
+    "report of edits": lambda context, _: count_edits(context, [no_batches()], TxidBounds(), edit_rules(OPTIONS)),
 }
 
 

@@ -23,12 +23,12 @@ from hadoop_common.cli.progress import ProgressObserver
 from pipeline.cli.summaries import SUMMARIES
 from pipeline.errors import SourceFileError
 from pipeline.lake import append_edits, append_image
-from pipeline.reports.build import ReportRequest, make_report
+from pipeline.reports.build import make_report
 from pipeline.reports.html import render
 from pipeline.reports.inputs import ImageInput, check_series
 from pipeline.reports.model import SECTIONS, NamespaceReport, ReportTable, as_json
 from pipeline.reports.path_rules import PathRules
-from pipeline.reports.work import ReportOptions
+from pipeline.reports.request import ReportOptions, ReportRequest
 from pipeline.reports.writers import csv_parquet
 from pipeline.reports.writers.terminal import report_lines
 from pipeline.source_files import SourceFile
@@ -58,7 +58,7 @@ def _report(spark: SparkSession, request: ReportRequest, **options: Any) -> Name
 @pytest.fixture(scope="module")
 def report(spark: SparkSession) -> NamespaceReport:
     rules = PathRules(sets=(("all", "^/$"),))
-    request = ReportRequest(str(CASE / "after"), str(CASE / "before"), str(CASE / "before"))
+    request = ReportRequest(str(CASE / "after"), (str(CASE / "before"),), str(CASE / "before"))
     return _report(spark, request, top=50, paths=rules)
 
 
@@ -147,12 +147,12 @@ def test_older_images_must_be_of_the_same_namespace(
     spark: SparkSession, image: str, older: list[str], problem: str
 ) -> None:
     places = {"before": CASE / "before", "after": CASE / "after", "other": OTHER}
-    first, *others = (str(places[each]) for each in older)
-    request = ReportRequest(str(places[image]), first, others=tuple(others))
+    older_places = tuple(str(places[each]) for each in older)
+    request = ReportRequest(str(places[image]), older_places)
     with pytest.raises(SourceFileError, match=problem) as raised:
         _report(spark, request, only=("growth",))
     assert "--before" in raised.value.hint
-    assert first in raised.value.message
+    assert older_places[0] in raised.value.message
 
 
 def test_images_of_one_lake_are_compared_by_cluster() -> None:
@@ -183,7 +183,7 @@ def test_only_small_tables_reach_the_driver(spark: SparkSession, tmp_path: Path)
         return found
 
     with mock.patch.object(RDD, "collect", counting):
-        found = _report(spark, ReportRequest(str(after), str(before), str(before)))
+        found = _report(spark, ReportRequest(str(after), (str(before),), str(before)))
     assert {section.id for section in found.sections} == set(SECTIONS) - {"paths"}
     assert len(sizes) == 2  # one job for both images and the verification, one for the edits
     assert max(sizes) < 99_000
@@ -375,7 +375,7 @@ def test_report_of_a_lake_and_its_older_image(spark: SparkSession, report: Names
     for folder_name in ("before", "after"):
         append_image(spark.sparkContext, str(CASE / folder_name), lake)
     append_edits(spark.sparkContext, str(CASE / "before"), lake)
-    found = _report(spark, ReportRequest(lake, lake, lake), only=("growth", "snapshots", "findings"), top=50)
+    found = _report(spark, ReportRequest(lake, (lake,), lake), only=("growth", "snapshots", "findings"), top=50)
     assert [section.id for section in found.sections] == ["growth"]
     assert (found.image, found.before) == (f"{lake}@292", f"{lake}@92")
     tables, expected = _tables(found), _tables(report)

@@ -17,9 +17,10 @@ from pipeline.reports.counts.tree import changes
 from pipeline.reports.earlier_reports import last_report
 from pipeline.reports.headline import headline
 from pipeline.reports.model import NamespaceReport, ReportTable, TimeLine, as_json
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.rows import records
 from pipeline.reports.sections import make_section
-from pipeline.reports.work import CountedImage, ReportData, ReportOptions
+from pipeline.reports.work import CountedImage, ReportData
 from tests.pipeline.report_frames import AS_OF, ROOT, counted, counted_edits, directory, file, keyed
 
 HOUR = timedelta(hours=1)

@@ -13,9 +13,10 @@ import pytest
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.namespace import in_buckets, merge_bucket
 from pipeline.reports.counts.tree import ImageCounts
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.sections import make_section
 from pipeline.reports.tasks import InodesTask
-from pipeline.reports.work import CountedImage, ReportData, ReportOptions
+from pipeline.reports.work import CountedImage, ReportData, image_rules
 from pipeline.source_files import SourceFile
 from pipeline.sources.table_reader import TablePart
 from tests.depth import SEED, scaled
@@ -35,7 +36,7 @@ SECTIONS = ("space", "owners", "files", "small-files", "cold", "cleanup", "permi
 
 
 def _counts(image: Path, scratch: Path, options: ReportOptions = OPTIONS) -> ImageCounts:
-    rules, file = options.rules(), SourceFile(str(image))
+    rules, file = image_rules(options), SourceFile(str(image))
     tasks = [InodesTask("image", 0, file, TablePart(number, TASKS), rules) for number in range(TASKS)]
     with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=scratch):
         parts = [dict(in_buckets(task.run(), BUCKETS)) for task in tasks]

@@ -11,8 +11,9 @@ from pipeline.reports.counts.features import open_file_counts
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.headline import headline
 from pipeline.reports.model import NamespaceReport, ReportSection
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.sections import make_section
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData, image_rules
 from tests.pipeline.report_frames import AS_OF, ROOT, counted, directory, file, keyed
 
 Row = dict[str, Any]
@@ -28,7 +29,7 @@ def _tables(rows: list[Row], section: str, **options: Any) -> dict[str, list[Row
 
 def _section(rows: list[Row], section: str, **options: Any) -> ReportSection:
     chosen = ReportOptions(AS_OF, **{"top": 1000, **options})
-    return make_section(section, ReportData(chosen, counted(rows, chosen.rules())))
+    return make_section(section, ReportData(chosen, counted(rows, image_rules(chosen))))
 
 
 def test_file_sizes_by_owner_and_group() -> None:

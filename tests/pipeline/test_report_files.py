@@ -20,10 +20,11 @@ from pipeline.reports.counts.classes import (
 )
 from pipeline.reports.counts.namespace import DIMENSIONS, Rules
 from pipeline.reports.counts.tree import EFFECTIVE_POLICY, SAVINGS
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.sections import make_section
 from pipeline.reports.sections.cold import most_cold
 from pipeline.reports.sections.small_files import most_small
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData
 from tests.pipeline.report_frames import AS_OF, MIB, ROOT, counted, directory, file, keyed
 
 ROWS = [

@@ -15,14 +15,14 @@ import pytest
 from hadoop_common.cli.progress import ProgressObserver
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import PermissionStatus
-from pipeline.reports.build import ReportRequest, make_report
+from pipeline.reports.build import make_report
 from pipeline.reports.counts.tree import HEAP_BYTES
 from pipeline.reports.headline import ValueFormatter, headline
 from pipeline.reports.html import render
 from pipeline.reports.html.values import cell_text as page_text
 from pipeline.reports.model import NamespaceReport, as_json
 from pipeline.reports.model import cell_text as plain_text
-from pipeline.reports.work import ReportOptions
+from pipeline.reports.request import ReportOptions, ReportRequest
 from pipeline.reports.writers.prometheus import metrics_text
 from pipeline.reports.writers.terminal import report_lines, summary_lines
 from tests.engine.image_builder import ROOT, ImageBuilder, delimited
@@ -179,7 +179,7 @@ def _saved_heap(small: list[_File]) -> int:
 def _made(spark: SparkSession, folder: Path, before: _Namespace, after: _Namespace) -> NamespaceReport:
     images = [_save(made, folder / str(txid), txid) for made, txid in ((before, 100), (after, 200))]
     options = ReportOptions(AS_OF, top=TOP, small=SMALL, cold_days=COLD_DAYS, only=SECTIONS)
-    request = ReportRequest(str(images[1]), str(images[0]))
+    request = ReportRequest(str(images[1]), (str(images[0]),))
     return make_report(
         spark.sparkContext, request, lambda _: options, generated=AS_OF, progress=ProgressObserver(show=False)
     )

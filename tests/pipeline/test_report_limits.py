@@ -12,11 +12,12 @@ from pipeline.reports.counts.classes import known_size
 from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.grouping import add_up, grouped, total_of
 from pipeline.reports.counts.tree import CHANGES, ImageCounts, changes
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.rows import records
 from pipeline.reports.sections import space
 from pipeline.reports.sections.cold import most_cold
 from pipeline.reports.sections.small_files import most_small
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData
 from pipeline.schema import TIMESTAMP
 from tests.pipeline.report_frames import AS_OF, ROOT, counted, counted_edits, directory, file, keyed
 

@@ -17,8 +17,9 @@ from pipeline.errors import PathRulesError
 from pipeline.reports.counts.classes import SIZE_BOUNDS
 from pipeline.reports.counts.path_groups import owned_subtrees, set_sizes, set_sums, table_sums
 from pipeline.reports.path_rules import PathRules
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.sections import make_section
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData, image_rules
 from tests.pipeline.report_frames import AS_OF, MIB, ROOT, counted, directory, file, keyed
 
 RULES = """
@@ -83,7 +84,7 @@ def table_of(path: str) -> tuple[str, str] | None:
 def test_sums_of_path_sets_equal_plain_sums(seed: int, tmp_path: Path) -> None:
     rules, rows = read(tmp_path, RULES), tree(seed)
     options = ReportOptions(AS_OF, paths=rules)
-    image = counted(rows, options.rules())
+    image = counted(rows, image_rules(options))
     files = [row for row in rows if row["type"] == "FILE"]
 
     sets = keyed(set_sums(image, rules).to_pylist(), "name")
@@ -124,7 +125,7 @@ def test_sums_of_path_sets_equal_plain_sums(seed: int, tmp_path: Path) -> None:
 def test_contents_of_the_paths_section(tmp_path: Path) -> None:
     rules = read(tmp_path, RULES)
     options = ReportOptions(AS_OF, paths=rules)
-    made = make_section("paths", ReportData(options, counted(tree(1), options.rules())))
+    made = make_section("paths", ReportData(options, counted(tree(1), image_rules(options))))
     names = [table.name for table in made.tables]
     assert names == ["path_sets", "sizes_by_path_set", "databases", "database_tables"]
     assert {row[0] for row in made.tables[0].rows} == set(SETS)
@@ -132,7 +133,7 @@ def test_contents_of_the_paths_section(tmp_path: Path) -> None:
     assert sum(int(cell or 0) for cell in made.tables[1].rows[0][1:]) == 200
     assert {row[0] for row in made.tables[2].rows} == {"x", "v.1", "default", "other", "web"}
     only_sets = ReportOptions(AS_OF, paths=read(tmp_path, '[sets]\na = ["/a"]\n'))
-    assert len(make_section("paths", ReportData(only_sets, counted(tree(1), only_sets.rules()))).tables) == 2
+    assert len(make_section("paths", ReportData(only_sets, counted(tree(1), image_rules(only_sets)))).tables) == 2
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.namespace_browser import LocatedInode
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.sections import make_section
 from pipeline.reports.snapshot_costs import SnapshotsTask, kept_space, snapshot_costs
 from pipeline.reports.snapshot_views import SnapshotViews
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData
 from pipeline.source_files import SourceFile
 from tests.image_format.image_support import build_image, delimited, has_its_references, minimal_sections, store
 from tests.pipeline.report_frames import AS_OF, ROOT, counted, directory

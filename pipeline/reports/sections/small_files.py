@@ -11,6 +11,7 @@ from pipeline.reports.counts.edits import ordered
 from pipeline.reports.counts.grouping import Order, first, more_than_none
 from pipeline.reports.counts.tree import HEAP_BYTES
 from pipeline.reports.model import ReportColumn, ReportSection, ReportTable, cell_text
+from pipeline.reports.request import ReportOptions
 from pipeline.reports.rows import (
     Record,
     bytes_,
@@ -24,7 +25,7 @@ from pipeline.reports.rows import (
     table,
     text,
 )
-from pipeline.reports.work import ReportData, ReportOptions
+from pipeline.reports.work import ReportData, edit_rules
 
 _SMALL = (
     count("small_files", "Small files"),
@@ -85,7 +86,7 @@ def _makers(edits: Mapping[str, pa.Table], options: ReportOptions) -> list[Repor
         "machine": text("machine", "Client machine"),
     }
     tables = []
-    small = cell_text(options.edit_rules().small, "bytes")
+    small = cell_text(edit_rules(options).small, "bytes")
     for name, title, keys in (
         ("made_by_directory", "Directories with the most new small files", ("directory",)),
         ("made_by_client", "Clients that create small files", ("owner", "machine")),
