@@ -14,7 +14,7 @@ import click
 
 from archive.archive import Archive
 from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
-from archive.losses import LaterDeletions, later_losses
+from archive.later_deletions import LaterDeletions, later_losses
 from archive.moments import BranchView, RestorePlan, plan_restore
 from archive.removals import Removal, archived_removal, restore_removed
 from archive.restoring import (

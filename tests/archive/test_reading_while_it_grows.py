@@ -13,7 +13,7 @@ from archive.adding import AddOptions
 from archive.archive import Archive
 from archive.encryption import ArchiveKey
 from archive.following import ArchiveFollower
-from archive.losses import later_ops
+from archive.later_deletions import later_ops
 from archive.moments import plan_restore
 from archive.object_store import FolderStore
 from archive.restoring import Restored, chosen_view, fetch_source, restore

@@ -10,7 +10,7 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
-from archive.losses import LaterPlaces, MomentBrowser, later_losses
+from archive.later_deletions import LaterPlaces, MomentBrowser, later_losses
 from archive.moments import view_of
 from image_format.reader import ImageFile
 from journal.operation import EditOp
