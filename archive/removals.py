@@ -26,7 +26,7 @@ from image_format.inode_table import NO_ROW
 from journal.op_times import clean_path, covers, op_paths, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
-from journal.segment_file import read_ops, read_transactions
+from journal.segment_file import SegmentTransactions, read_ops
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 20
@@ -199,7 +199,7 @@ def _earlier_removals(
     edits = segments_up_to(source.segments, before - 1)
     removals = [
         removal
-        for op in read_transactions(edits, source.image_txid + 1)
+        for op in SegmentTransactions(edits, source.image_txid + 1)
         if (removal := _removal(op, wanted)) is not None
     ]
     last, missing = None, list[Removal]()
@@ -209,7 +209,7 @@ def _earlier_removals(
         for removal in removals:
             following = namespace.last_txid + 1
             near = [each for each in segments_up_to(edits, removal.txid - 1) if (each.last or 0) >= following]
-            namespace.apply(read_transactions(near, following))
+            namespace.apply(SegmentTransactions(near, following))
             observer.advance(removal.txid - 1 - source.image_txid)
             if path_row(namespace, wanted) == NO_ROW:
                 missing.append(removal)

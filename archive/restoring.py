@@ -32,7 +32,7 @@ from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from image_format.inode_table import NO_ROW
 from image_format.md5_file import md5_path, write_md5_file
 from journal.op_times import clean_path, op_time
-from journal.segment_file import EditLogSegment, read_ops, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, read_ops
 from journal.skipping import neutral_op
 
 _LOG = logging.getLogger(__name__)
@@ -271,13 +271,13 @@ def _build(
     with WarmNamespace(options.settings) as namespace:
         namespace.load(source.image, observer)
         middle = min(first - 1, source.txid)
-        transactions = read_transactions(segments_up_to(source.segments, middle), source.image_txid + 1)
+        transactions = SegmentTransactions(segments_up_to(source.segments, middle), source.image_txid + 1)
         namespace.apply(transactions, expected=source.txid - source.image_txid, observer=observer)
         expected = options.expected
         row = _expected_row(namespace, expected) if expected and expected.removal == middle + 1 else NO_ROW
         undo = Undo(namespace.namespace, frozenset(options.without))
         if first <= source.txid:
-            later = read_transactions(source.segments, max(first, source.image_txid + 1))
+            later = SegmentTransactions(source.segments, max(first, source.image_txid + 1))
             namespace.apply(undo.adapted(later), expected=source.txid - first + 1, observer=observer)
             if expected and expected.removal == source.txid + 1:
                 row = _expected_row(namespace, expected)

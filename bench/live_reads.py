@@ -44,7 +44,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.server import RpcServer
 from image_format.md5_file import md5_path
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 from site_config.checkpoint_config import CheckpointConfig, Role
 
 _BATCH = 1_000
@@ -113,7 +113,7 @@ def _follow(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogS
     for number, segment in enumerate(segments):
         due = begun + number * interval
         time.sleep(max(0.0, due - time.monotonic()))
-        namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+        namespace.apply(SegmentTransactions([segment], namespace.last_txid + 1), expected=_BATCH)
         lags.append(time.monotonic() - due)
     base, begun = namespace.base_txid, time.monotonic()
     namespace.save([current])
@@ -220,7 +220,7 @@ def _take_turns(inodes: int, batches: int) -> None:
         for number, segment in enumerate(segments):
             for namespace in (summed, plain) if number % 2 else (plain, summed):
                 begun = time.thread_time()
-                namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+                namespace.apply(SegmentTransactions([segment], namespace.last_txid + 1), expected=_BATCH)
                 taken[namespace].append(time.thread_time() - begun)
             if number % _READ_EVERY == 0:
                 counts.append(_count_root(summed)[1])

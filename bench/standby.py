@@ -32,7 +32,7 @@ from engine.warm_up import warm_up
 from hadoop_common.names import image_name
 from hadoop_common.process_tuning import collect_garbage_rarely
 from image_format.md5_file import md5_path
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 
 _BATCH = 1_000
 _GIGABIT = 125_000_000
@@ -72,7 +72,7 @@ def _apply(namespace: WarmNamespace, segments: Sequence[EditLogSegment]) -> list
     taken = []
     for segment in segments:
         begun = time.process_time()
-        namespace.apply(read_transactions([segment], namespace.last_txid + 1), expected=_BATCH)
+        namespace.apply(SegmentTransactions([segment], namespace.last_txid + 1), expected=_BATCH)
         taken.append(time.process_time() - begun)
     return taken
 

@@ -39,7 +39,7 @@ from image_tools.verify.checker import verify_image
 from journal import ops
 from journal.binary_codec import encode_op
 from journal.ops import PermissionStatus
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 from journal.segment_format import HEADER_SIZE, encode_header
 
 _LAYOUT = -63
@@ -137,7 +137,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
         namespace.namespace.table.row_of.reserve(_MORE)
         # Load the look-up of deleters, which renamed directories require.
         namespace.namespace.tree.base.snapshot_index.deleters(np.array([ROOT_INODE_ID]))
-        namespace.apply(read_transactions([segment], first))
+        namespace.apply(SegmentTransactions([segment], first))
         if reads:
             _count(namespace)
         return namespace.save([folder]).saved.paths[0]

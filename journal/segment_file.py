@@ -170,10 +170,6 @@ class SegmentTransactions:
             yield from cursor
 
 
-def read_transactions(segments: Iterable[EditLogSegment], from_txid: int) -> SegmentTransactions:
-    return SegmentTransactions(segments, from_txid)
-
-
 def select_segments(
     segments: Iterable[EditLogSegment], from_txid: int, to_txid: int | None = None
 ) -> list[EditLogSegment]:
@@ -222,4 +218,4 @@ def read_operations(segments: Sequence[EditLogSegment], first: int, last: int) -
         OSError: a file cannot be read.
     """
     chosen = select_segments(segments, first, last)
-    return takewhile(lambda op: op.txid <= last, read_transactions(chosen, first))
+    return takewhile(lambda op: op.txid <= last, SegmentTransactions(chosen, first))

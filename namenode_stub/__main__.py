@@ -15,7 +15,6 @@ from console.process_panels import watch_log, watch_settings
 from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration, shown_error
 from hadoop_common.cluster_http import send_request
-from hadoop_common.configuration import Configuration
 from hadoop_common.file_faults import network_reason
 from hadoop_common.log_lines import log_to_stderr
 from hadoop_common.process_control import Control
@@ -47,14 +46,10 @@ _conf = click.option(
 
 def _config(conf_dir: Path) -> StubConfig:
     """Read the configuration; on a kerberized cluster, also log in."""
-    config = stub_config(_load(conf_dir))
+    config = stub_config(load_configuration(conf_dir))
     if config.kerberos is not None:
         log_in(config.kerberos.login)
     return config
-
-
-def _load(conf_dir: Path) -> Configuration:
-    return load_configuration(conf_dir)
 
 
 @cli.command("format")
@@ -103,7 +98,7 @@ def bootstrap_command(conf_dir: Path, force: bool) -> None:
     Example: namenode-stub bootstrap-standby --conf /etc/hadoop/conf
     """
     _config(conf_dir)
-    txid = bootstrap_standby(_load(conf_dir), force=force)
+    txid = bootstrap_standby(load_configuration(conf_dir), force=force)
     click.echo(f"formatted with the image at txid {txid}")
 
 
@@ -128,7 +123,7 @@ def run(conf_dir: Path, standby: bool) -> None:
     log_to_stderr(logging.INFO)
     watch_log()
     config = _config(conf_dir)
-    watch_settings(shown_settings(_load(conf_dir)))
+    watch_settings(shown_settings(load_configuration(conf_dir)))
     stub = NameNodeStub(config, standby=standby)
     with Control(config.stop_timeout) as control, stub:
         while not stub.shutdown_requested.is_set() and control.wait(_POLL_SECONDS) is None:

@@ -22,7 +22,7 @@ from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.tables import LINK_DTYPE
 from image_format.reader import ImageFile
 from image_tools.kernels.subtree_sums import HELD_DTYPE
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 from tests.image_format.image_support import recorded_images
 
 FILES = 1_000_000
@@ -71,7 +71,7 @@ def test_memory_limit_of_inodes_and_touched_inodes(tmp_path: Path, mix: str) -> 
     plan = plan_directory(tmp_path / "name")
     with WarmNamespace() as warm:
         warm.load(plan.image)
-        warm.apply(read_transactions(plan.segments, plan.image_txid + 1))
+        warm.apply(SegmentTransactions(plan.segments, plan.image_txid + 1))
         namespace = warm.namespace
         assert isinstance(namespace.base, ImageIndex)
         inodes, touched = namespace.base.slot_count, namespace.table.count

@@ -17,7 +17,7 @@ from hadoop_common.disk_space import DiskSpace, disk_space
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format.md5_file import format_md5
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
     expected = plan.last_txid - plan.image_txid
     with WarmNamespace(settings) as namespace:
         namespace.load(plan.image, observer)
-        namespace.apply(read_transactions(plan.segments, plan.image_txid + 1), expected=expected, observer=observer)
+        namespace.apply(SegmentTransactions(plan.segments, plan.image_txid + 1), expected=expected, observer=observer)
         size = namespace.measure(observer)
         return DryRun(
             base_txid=namespace.base_txid,

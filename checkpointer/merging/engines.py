@@ -20,7 +20,7 @@ from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text
-from journal.segment_file import EditLogSegment, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class LocalEngine:
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
         return merge(
             task.image,
-            read_transactions(task.segments, task.base_txid + 1),
+            SegmentTransactions(task.segments, task.base_txid + 1),
             list(task.folders),
             task.settings,
             expected=task.last_txid - task.base_txid,

@@ -27,7 +27,7 @@ from image_format.reader import ImageFile
 from image_format.snapshot_check import check_snapshots
 from image_format.writer import ImageWriter
 from image_tools.loadable import check_loadable
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 from pipeline.host_image import HostImage
 from pipeline.host_scratch import host_scratch
 from pipeline.merge.job import CheckpointJob
@@ -64,7 +64,7 @@ def make_checkpoint(context: SparkContext, settings: SparkSettings, task: MergeT
             raise CheckpointCancelledError("cancelled after the image was indexed")
         timer.lap()
         observer.phase("replay", task.last_txid - task.base_txid)
-        ops = read_transactions(task.segments, task.base_txid + 1).limited(task.settings.max_op_size)
+        ops = SegmentTransactions(task.segments, task.base_txid + 1).limited(task.settings.max_op_size)
         replay(namespace, ops, progress=observer.advance, cancelled=observer.cancelled)
         timer.lap()
         digest.confirm()

@@ -12,7 +12,7 @@ from hadoop_common.names import image_name
 from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
 from journal.ops import AddBlockOp, AllowSnapshotOp, Block, CreateSnapshotOp, EditOp, SetOwnerOp
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 from tests.archive.storage import segment
 from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
@@ -54,7 +54,7 @@ def cut_merge(nn: Path, txid: int, folder: Path) -> Path:
         if each.first <= txid
     ]
     image = nn / "current" / image_name(BASE_TXID)
-    merge(image, read_transactions(segments, BASE_TXID + 1), [folder])
+    merge(image, SegmentTransactions(segments, BASE_TXID + 1), [folder])
     return folder / image_name(txid)
 
 

@@ -26,7 +26,7 @@ from hadoop_common.names import image_name, inprogress_name, segment_name
 from hadoop_common.storage_info import ForeignDirectoryError
 from image_format.errors import DigestMismatchError
 from image_format.proto import fsimage_pb2 as pb
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 from site_config.merge_settings import replay_rules
 from tests.archive.restored import CASES, restored
 from tests.archive.storage import saved, segment, storage
@@ -61,7 +61,7 @@ def test_every_moment_equals_a_merge_up_to_it(clock: mock.Mock, case: Case, arch
         ]
         merge(
             case.image("before"),
-            read_transactions([e for e in segments if e.first <= txid], first + 1),
+            SegmentTransactions([e for e in segments if e.first <= txid], first + 1),
             [tmp_path / f"m{txid}"],
             settings,
         )

@@ -27,7 +27,7 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.names import parse_segment
 from image_format import direct_reader, reader
 from image_format.kernels.jit import Kernel
-from journal.segment_file import EditLogSegment, list_segments, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer import backup_support
 from tests.checkpointer.secondary_support import Secondary
@@ -103,7 +103,7 @@ def counts(case: str, *, keeps_sums: bool) -> None:
     image, segments = before(case)
     with WarmNamespace(keeps_sums=keeps_sums) as namespace:
         namespace.load(image)
-        for edits in ((), read_transactions(segments, int(image.name[-19:]) + 1)):
+        for edits in ((), SegmentTransactions(segments, int(image.name[-19:]) + 1)):
             namespace.apply(edits)
             with namespace.reading(0, 0) as browser:
                 root = browser.root()
@@ -116,7 +116,7 @@ def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult
     """Perform a secondary's merge on any recorded case."""
     image, segments = before(case)
     first = int(image.name[-19:]) + 1
-    return merge(image, read_transactions(segments, first), [folder], MergeSettings(layout_version=layout))
+    return merge(image, SegmentTransactions(segments, first), [folder], MergeSettings(layout_version=layout))
 
 
 def merged_around_cache(folder: Path) -> None:

@@ -33,7 +33,7 @@ from journal.ops import (
     StartLogSegmentOp,
     XAttr,
 )
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 from journal.segment_format import encode_header
 from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.cli_runner import fingerprint, run_cli
@@ -263,7 +263,7 @@ def files(count: int) -> ImageBuilder:
 def merged(tmp_path: Path, builder: ImageBuilder, rule: SubSectionRule | None = None, codec: str = "") -> Path:
     directory(tmp_path, builder, [mkdir("/d", 20000), times("/f1", mtime=5)])
     plan = plan_directory(tmp_path)
-    ops = read_transactions(plan.segments, plan.image_txid + 1)
+    ops = SegmentTransactions(plan.segments, plan.image_txid + 1)
     return merge(plan.image, ops, [plan.folder], MergeSettings(codec=codec, sub_sections=rule)).saved.paths[0]
 
 

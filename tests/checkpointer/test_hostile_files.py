@@ -20,7 +20,7 @@ from image_format.errors import BufferOrigin
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import encode_varint, iter_records
-from journal.segment_file import list_segments, read_transactions
+from journal.segment_file import SegmentTransactions, list_segments
 from tests.cli_runner import fingerprint, run_cli
 from tests.depth import scaled
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
@@ -106,7 +106,7 @@ def test_no_image_is_saved_if_the_old_one_shrinks_while_it_is_copied(tmp_path: P
     (old,) = (path for path in current.glob("fsimage_*") if path.suffix != ".md5")
     segments = list_segments(current)
     before = sorted(path.name for path in current.iterdir())
-    ops = read_transactions(segments, parse_image(old.name).txid + 1)
+    ops = SegmentTransactions(segments, parse_image(old.name).txid + 1)
     with pytest.raises(ShrunkFileError, match="became shorter"):
         merge(old, ops, [current], observer=ShrinkWhenSaving(old))
     assert sorted(path.name for path in current.iterdir()) == before

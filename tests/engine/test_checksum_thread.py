@@ -23,7 +23,7 @@ from image_format.reader import ImageFile
 from journal.binary_codec import encode_op
 from journal.errors import CorruptOpError
 from journal.ops import StartLogSegmentOp
-from journal.segment_file import EditLogSegment, map_file, read_transactions
+from journal.segment_file import EditLogSegment, SegmentTransactions, map_file
 from journal.segment_format import HEADER_SIZE, SegmentCursor, encode_header
 from tests.engine.image_builder import ImageBuilder, numbered
 from tests.engine.op_makers import mkdir
@@ -145,7 +145,7 @@ def test_damage_is_reported_with_txid_and_offset(
     builder.info.transactionId = 1
     with ImageFile.open(builder.save(tmp_path)) as opened:
         namespace = load_image(opened).namespace
-        wanted = read_transactions([EditLogSegment(2, MANY + 2, path)], 2)
+        wanted = SegmentTransactions([EditLogSegment(2, MANY + 2, path)], 2)
         with pytest.raises(CorruptOpError) as caught:
             replay(namespace, wanted)
         assert namespace.last_txid == number + 1

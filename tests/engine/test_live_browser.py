@@ -25,7 +25,7 @@ from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SubtreeTotals
 from image_tools.permission_checker import ReadRefusedError
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, EditOp
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, delete, mkdir, rename
 from tests.namenode_stub.stub_support import wait_until
@@ -117,7 +117,7 @@ def tree_of(image: Path) -> dict[bytes, Seen]:
 def case_ops(case: Case, folder: Path) -> list[EditOp]:
     case.copy_to(folder)
     plan = plan_directory(folder)
-    return list(read_transactions(plan.segments, plan.image_txid + 1))
+    return list(SegmentTransactions(plan.segments, plan.image_txid + 1))
 
 
 def parts(ops: Sequence[EditOp]) -> list[Sequence[EditOp]]:

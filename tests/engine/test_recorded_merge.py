@@ -29,7 +29,7 @@ from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import ItemKind
 from image_tools.verify.checker import verify_image
 from journal import ops
-from journal.segment_file import read_transactions
+from journal.segment_file import SegmentTransactions
 from site_config.merge_settings import replay_rules
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import Saved, merge_bytes, merged, store
@@ -130,7 +130,7 @@ def test_updated_index_equals_a_scan_of_the_saved_image(case: Case, tmp_path: Pa
     plan = plan_directory(tmp_path)
     with WarmNamespace(MergeSettings(layout_version=case.new_layout, rules=rules)) as warm:
         warm.load(plan.image)
-        warm.apply(read_transactions(plan.segments, plan.image_txid + 1))
+        warm.apply(SegmentTransactions(plan.segments, plan.image_txid + 1))
         with patch.object(IndexArrays, "scan", side_effect=AssertionError):
             saved = warm.save([plan.folder]).saved.paths[0]
         assert isinstance(warm.namespace.base, ImageIndex)

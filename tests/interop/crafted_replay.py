@@ -32,7 +32,7 @@ from journal.ops import (
     TruncateOp,
     UpdateMasterKeyOp,
 )
-from journal.segment_file import list_segments, read_transactions
+from journal.segment_file import SegmentTransactions, list_segments
 from journal.segment_output import write_ops
 from tests.engine.image_builder import ImageBuilder, numbered
 from tests.interop.crafted_values import SETUP
@@ -237,7 +237,7 @@ class CraftedReplay:
         settings = MergeSettings(rules=ReplayRules(healing=healing))
         try:
             with patch.dict(os.environ, {PLAIN: "1" if plain else "0"}):
-                made = merge(base, read_transactions(list_segments(current), first), [out], settings)
+                made = merge(base, SegmentTransactions(list_segments(current), first), [out], settings)
         except HdfsError as error:
             return Outcome(txid=getattr(error, "txid", None) or None, error=f"{type(error).__name__}: {error}")
         return Outcome(image=made.saved.paths[0])

@@ -21,7 +21,7 @@ from journal.journal_set import JournalMember, JournalSet
 from journal.operation import INVALID_TXID
 from journal.ops import DeleteOp
 from journal.recovery import recover_in_progress
-from journal.segment_file import list_segments, read_ops, read_transactions, select_segments
+from journal.segment_file import SegmentTransactions, list_segments, read_ops, select_segments
 from journal.segment_format import scan_segment
 from tests.journal.journal_support import NEWEST
 from tests.journal.wal_support import INFO, Reports, delete, file_journal, names
@@ -33,7 +33,7 @@ OpenSet = Callable[[list[Path]], tuple[JournalSet, Reports]]
 def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
     """Return the path of each delete in the finalized segments by txid."""
     chosen = select_segments(list_segments(root / "current"), from_txid)
-    return {op.txid: op.path for op in read_transactions(chosen, from_txid) if isinstance(op, DeleteOp)}
+    return {op.txid: op.path for op in SegmentTransactions(chosen, from_txid) if isinstance(op, DeleteOp)}
 
 
 @pytest.fixture

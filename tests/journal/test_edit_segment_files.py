@@ -17,7 +17,7 @@ from journal.errors import (
 )
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
-from journal.segment_file import EditLogSegment, list_segments, read_ops, read_transactions, select_segments
+from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments, read_ops, select_segments
 from tests.journal.journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
 
 
@@ -35,7 +35,7 @@ def put(directory: Path, first: int, last: int, *, in_progress: bool = False, ta
 
 def txids(directory: Path, from_txid: int, to_txid: int | None = None) -> list[int]:
     chosen = select_segments(list_segments(directory), from_txid, to_txid)
-    return [op.txid for op in read_transactions(chosen, from_txid)]
+    return [op.txid for op in SegmentTransactions(chosen, from_txid)]
 
 
 def test_segments_are_listed_in_order_without_other_files(tmp_path):

@@ -31,7 +31,7 @@ from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.reader import ImageFile
 from journal.errors import JournalError, TransactionGapError
-from journal.segment_file import EditLogSegment, read_transactions, select_segments
+from journal.segment_file import EditLogSegment, SegmentTransactions, select_segments
 from journal.segment_frames import check_segment_file, whole_segments
 
 _LOG = logging.getLogger(__name__)
@@ -250,7 +250,7 @@ class BackupFollower:
 
     def _apply(self, segments: Sequence[EditLogSegment], last: int, observer: Observer | None) -> None:
         first = self.namespace.last_txid + 1
-        ops = read_transactions(segments, first)
+        ops = SegmentTransactions(segments, first)
         self.namespace.apply(ops, expected=last - first + 1, observer=observer)
 
     def _fetch_segments(self, first: int, last: int, observer: Observer | None) -> None:
