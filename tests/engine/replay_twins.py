@@ -88,7 +88,7 @@ def check_twins(
     ways = (False, True) if deep() else (chance.random() < 0.5,)
     for cut in ways:
         with in_pieces(chance) if cut else nullcontext():
-            _check_twin(path, segment, rules, plainly, ignored)
+            check_segment(path, segment, rules, plainly, ignored)
 
 
 @contextmanager
@@ -109,9 +109,10 @@ def in_pieces(chance: random.Random) -> Iterator[None]:
         yield
 
 
-def _check_twin(
+def check_segment(
     path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError, ignored: int
 ) -> None:
+    """Replay a segment by kernels; compare with the image or the error of plain replay, as in `check_twins`."""
     with ImageFile.open(path) as image:
         loaded = load_image(image, rules, ArrayAllocator(0, smallest=0))
         out = bytearray()

@@ -77,6 +77,7 @@ def test_mkdir_of_an_existing_name_changes_nothing(tmp_path: Path) -> None:
         (rename("/a", "/a/b/c"), "inside"),
         (rename("/a", "/a"), "same"),
         (rename("/a/g", "/none/x"), "parent"),
+        (rename("/a/g", "/a/b/f/x"), "parent"),
         (rename("/a/g", "/a/b/f"), "exists"),
         (rename("/a/g", "/z", overwrite=True), "directories"),
         (rename("/z", "/a/b", overwrite=True), "not empty"),

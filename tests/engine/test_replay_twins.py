@@ -4,22 +4,35 @@ error.
 
 from __future__ import annotations
 
+import os
+import struct
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from engine.loaded_image import load_image
+from engine.replay import replay
+from engine.replay.replayer import PLAIN
 from engine.replay.table import TABLE, OpReplay
 from hadoop_common.errors import HdfsError
+from image_format.reader import ImageFile
 from journal import ops
+from journal.binary_codec import encode_op
 from journal.ops import EditOp
-from tests.depth import examples
-from tests.engine.image_builder import LAYOUTS, OWNER, merge_bytes, merged
+from journal.segment_format import encode_header
+from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE
+from tests.depth import examples, sample
+from tests.engine.image_builder import LAYOUTS, OWNER, merge_bytes, merged, numbered
 from tests.engine.op_makers import add, mkdir
 from tests.engine.replay_scenes import base, block, rare, work
+from tests.engine.replay_twins import EncodedOps, check_segment
 from tests.engine.snapshot_support import allow, create
 
 COMPILED = [row for row in TABLE if row.kernel]
@@ -122,3 +135,45 @@ def test_kernel_gives_the_same_result_as_the_plain_function(row: OpReplay, layou
             merge_bytes(path, [*setting(in_snapshot=in_snapshot), *given])
 
     compare()
+
+
+def changes(fields: bytes) -> Iterator[bytes]:
+    """Yield an operation's fields with a changed byte or number, and cut off."""
+    for at in range(len(fields)):
+        yield from (fields[:at] + new + fields[at + len(new) :] for new in (b"\0", b"\3", b"\xff" * 8))
+        yield fields[:at]
+
+
+def with_fields(record: bytes, fields: bytes) -> bytes:
+    """Return an operation with other fields, and with their length and checksum."""
+    head = record[:1] + struct.pack(">i", HEAD_SIZE - 1 + len(fields)) + record[5:HEAD_SIZE]
+    return head + fields + crc32(head + fields).to_bytes(CHECKSUM_SIZE, "big")
+
+
+@pytest.mark.parameters(3)
+@layouts
+@rows
+def test_kernel_and_plain_function_read_the_same_from_changed_bytes(row: OpReplay, layout: int, tmp_path: Path) -> None:
+    path = base(layout).save(tmp_path)
+    given = list(work(3))
+    while type(given[-1]) is not row.kind:
+        given.pop()
+    with ImageFile.open(path) as image, patch("engine.replay.snapshots.now", lambda: 9000):
+        *before, last = [encode_op(op, layout) for op in numbered(given, image.txid)]
+        for fields in sample(list(changes(last[HEAD_SIZE:-CHECKSUM_SIZE])), 40, f"{row.kernel} {layout}"):
+            records = [encode_header(layout), *before, with_fields(last, fields)]
+            segment = EncodedOps(b"".join(records), image.txid + 1)
+            check_segment(path, segment, None, *plainly(image, segment))
+
+
+def plainly(image: ImageFile, segment: EncodedOps) -> tuple[bytes | HdfsError, int]:
+    """Return the result of plain replay, and the number of operations without effect."""
+    out = bytearray()
+    with patch.dict(os.environ, {PLAIN: "1"}):
+        loaded = load_image(image)
+        try:
+            replay(loaded.namespace, segment)
+            loaded.write(out.extend, codec="")
+        except HdfsError as error:
+            return error, 0
+    return bytes(out), loaded.namespace.ignored

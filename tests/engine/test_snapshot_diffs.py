@@ -329,6 +329,20 @@ def test_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: i
 
 
 @layouts
+def test_block_added_after_the_snapshot_is_truncated_in_place(tmp_path: Path, layout: int) -> None:
+    added = [
+        append("/s/f", new_block=True),
+        ops.AddBlockOp(path="/s/f", blocks=(FIRST, Block(3, 0, 1003))),
+        close("/s/f", blocks=(FIRST, Block(3, 60, 1003))),
+    ]
+    cut = truncate("/s/f", 140, Block(3, 60, 1007))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128), *added, cut)
+    assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
+    # until the recovery, the last block keeps its length
+    assert found.image.blocks("/s/f") == [(1, 128, 1001), (3, 60, 1003)]
+
+
+@layouts
 def test_diff_keeps_the_first_block_list(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128), truncate("/s/f", 0))
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
