@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from engine.txn_runs import RunOpening
+from engine.txn_runs import ImageId, RunOpening, TxnRecorder, TxnRun
+from journal import ops
+from journal.ops import EditOp
 from journal.segment_file import EditLogSegment, read_ops
+from tests.engine.image_builder import numbered
+from tests.engine.op_makers import mkdir, times
 from tests.recorded_cases import RECORDED
 
 DIGESTS = {
@@ -33,3 +39,19 @@ def test_segment_digest_equals_that_of_earlier_releases(name: str, digest: str) 
     for op in read_ops(EditLogSegment(first, last, path)):
         opening.take(op)
     assert opening.digest == digest
+
+
+def recorded(given: Sequence[EditOp], applied: int) -> tuple[TxnRun, ...]:
+    """Return the runs of a recorder that has seen `given`, of which the first `applied` were applied."""
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "base"))
+    assert list(recorder.record_all(given)) == given
+    recorder.mark_applied(applied)
+    return recorder.runs()
+
+
+@pytest.mark.parametrize("applied", range(9))
+def test_recorded_transactions_that_are_not_applied_leave_no_trace(applied: int) -> None:
+    segment = [ops.StartLogSegmentOp(), times("/", 1), times("/", 2)]
+    given = list(numbered([*segment, ops.EndLogSegmentOp(), *segment, mkdir("/d", 20_000)], 0))
+    assert recorded(given, applied) == recorded(given[:applied], applied)
