@@ -55,6 +55,16 @@ def test_deleting_the_first_snapshot_removes_its_own_inodes(tmp_path: Path, layo
 
 
 @layouts
+@pytest.mark.parametrize("name", ["s0", "s1", "s2"])
+def test_older_diffs_of_the_image_follow_a_change_of_their_directory(tmp_path: Path, layout: int, name: str) -> None:
+    """The change reads only the newest diff of the directory."""
+    made = [each for n in range(3) for each in (create(f"s{n}"), mkdir(f"/s/d/n{n}", NEW + n))]
+    kept = Setting(tmp_path, layout).merged(allow(), *made)
+    found = kept.again(tmp_path / "later", mkdir("/s/d/new", NEW + 3), remove(name))
+    assert found.diff_ids("/s/d") == [n for n in range(3) if name != f"s{n}"]
+
+
+@layouts
 def test_changes_of_a_deleted_middle_snapshot_move_to_the_previous_one(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"))
     assert found.diff_ids("/s") == [0, 2]
