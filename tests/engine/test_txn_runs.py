@@ -55,3 +55,19 @@ def test_recorded_transactions_that_are_not_applied_leave_no_trace(applied: int)
     segment = [ops.StartLogSegmentOp(), times("/", 1), times("/", 2)]
     given = list(numbered([*segment, ops.EndLogSegmentOp(), *segment, mkdir("/d", 20_000)], 0))
     assert recorded(given, applied) == recorded(given[:applied], applied)
+
+
+@pytest.mark.parametrize(("mtime", "runs"), [(1, [(1, 3)]), (2, [(1, 2), (3, 3)])])
+def test_segment_with_another_opening_than_before_continues_in_another_run(
+    mtime: int, runs: list[tuple[int, int]]
+) -> None:
+    first = list(numbered([ops.StartLogSegmentOp(), times("/", 1), times("/", 3)], 0))
+    again = list(numbered([ops.StartLogSegmentOp(), times("/", mtime), times("/", 3)], 0))
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "base"))
+    assert list(recorder.record_all(first[:2])) == first[:2]
+    recorder.mark_applied(2)
+    recorder.check_resumed(lambda txid: iter(again[txid - 1 :]))
+    assert list(recorder.record_all(again[2:])) == again[2:]
+    recorder.mark_applied(3)
+    assert [(run.first, run.last) for run in recorder.runs()] == runs
