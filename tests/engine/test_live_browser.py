@@ -24,10 +24,11 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SubtreeTotals
 from image_tools.permission_checker import ReadRefusedError
-from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, EditOp
+from journal.ops import AddBlockOp, AllowSnapshotOp, Block, CreateSnapshotOp, DeleteSnapshotOp, EditOp, SetReplicationOp
 from journal.segment_file import SegmentTransactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
-from tests.engine.op_makers import add, delete, mkdir, rename
+from tests.engine.op_makers import add, close, delete, mkdir, rename
+from tests.engine.snapshot_support import allow, create
 from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 
@@ -281,6 +282,15 @@ def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp
             # in the second pass, the diffs are read from an image
             warm.save([folder])
     assert before == (1, 0, 0)
+
+
+def test_file_uses_the_space_of_its_highest_replication_in_a_snapshot(warm: WarmNamespace) -> None:
+    block = Block(1 << 30, 10, 1001)
+    play(warm, mkdir("/s", 20001), add("/s/f", 20002), AddBlockOp(path="/s/f", blocks=(block,)))
+    play(warm, close("/s/f", blocks=(block,)), allow("/s"), create("s0", "/s"))
+    play(warm, SetReplicationOp(path="/s/f", replication=2))
+    with warm.reading(0, 0) as browser:
+        assert browser.content(browser.chain(20002)[-1]).totals == SubtreeTotals(1, 0, 10, 30)
 
 
 def test_walk_is_refused_while_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
