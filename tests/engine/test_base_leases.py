@@ -15,8 +15,9 @@ from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import HADOOP2, LAYOUTS, delimited, merged
-from tests.engine.op_makers import close, delete, mkdir, rename
+from tests.engine.op_makers import add, close, delete, mkdir, rename
 from tests.engine.replay_scenes import base
+from tests.engine.snapshot_support import NEW, Setting, allow, create
 
 ODD_PATHS = ("", "/", "//old/f0", "/old/f0/", "old/f0", "/nowhere/f", "/old/open-1/f", "/old/nothing")
 
@@ -111,3 +112,17 @@ def test_leases_below_a_directory_with_a_large_record(tmp_path: Path, layout: in
         namespace = load_image(image).namespace
     rows = namespace.leases.rows_below(namespace.tree.paths.find("/old"))
     assert sorted(int(namespace.table.id[row]) for row in rows) == opened
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("taken", [[], [create("s0")]], ids=["without-snapshots", "with-a-snapshot"])
+def test_unread_open_files_that_only_a_snapshot_retains_have_the_same_leases(
+    tmp_path: Path, layout: int, taken: list[EditOp]
+) -> None:
+    """The second of two merges does not read the file, unlike a single merge."""
+    before = [mkdir("/s/d/k", NEW), add("/s/d/k/open", NEW + 1), allow(), *taken]
+    after = [create("s1"), delete("/s/d/k")]
+    twice = Setting(tmp_path, layout).merged(*before).again(tmp_path / "later", *after)
+    once = Setting(tmp_path, layout).merged(*before, *after)
+    assert twice.image.lease_paths() == once.image.lease_paths()
+    assert twice.image.inodes.keys() == once.image.inodes.keys()
