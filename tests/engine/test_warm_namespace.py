@@ -18,10 +18,11 @@ from hadoop_common.errors import StorageError
 from image_format.errors import DigestMismatchError, ImageFormatError, MissingDigestError, RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_path
+from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from journal.errors import TransactionGapError
 from journal.ops import EditOp
-from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.image_builder import BASE_TXID, ROOT, ImageBuilder, delimited, numbered
 from tests.engine.op_makers import delete, mkdir, rename
 from tests.engine.snapshot_support import allow, create, remove
 
@@ -129,6 +130,22 @@ def test_unloadable_image_is_refused_before_a_save(tmp_path: Path, out: Path) ->
             warm.save([out])
         assert not warm.usable
     assert "image verify" in caught.value.hint
+    assert list(out.iterdir()) == []
+
+
+def test_image_whose_file_has_children_is_refused_before_a_save(tmp_path: Path, out: Path) -> None:
+    builder = ImageBuilder(-67)
+    file, child = builder.file("/f").id, builder.file("/child").id
+    entries = ((ROOT, [file]), (file, [child]))
+    builder.sections["INODE_DIR"] = delimited(
+        pb.DirEntry(parent=parent, children=children) for parent, children in entries
+    )
+    with WarmNamespace() as warm:
+        warm.load(builder.save(tmp_path))
+        play(warm, STEPS[0])
+        with pytest.raises(RecordError, match="section INODE_DIR, offset"):
+            warm.save([out])
+        assert not warm.usable
     assert list(out.iterdir()) == []
 
 
