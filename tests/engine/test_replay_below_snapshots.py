@@ -127,6 +127,21 @@ def test_more_changes_below_a_snapshot_than_fit_in_the_notes(tmp_path: Path) -> 
 
 
 @layouts
+def test_more_changed_attributes_below_a_snapshot_than_fit_in_the_notes(
+    layout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.replay.compiled._NOTES", 12)
+    path = base(layout).save(tmp_path)
+    edits = [
+        allow("/old"),
+        create("s0", "/old"),
+        *(set_permissions(f"/old/a/f{number}", 0o600) for number in range(20)),
+    ]
+    merged(path, *edits)
+    assert rare(path, edits, layout) == ["OP_ALLOW_SNAPSHOT"]
+
+
+@layouts
 @pytest.mark.parametrize(
     "wrong",
     [create("s0", "/old"), create("s1", "/old/a"), retitle("s1", "s2", "/old"), retitle("s0", "s3", "/old")],
