@@ -110,6 +110,17 @@ def test_strict_merge_refuses_images_that_need_healing(case: Case, tmp_path: Pat
     assert fingerprint(folder) == before
 
 
+def test_strict_merge_reports_edits_after_which_a_namenode_terminates(tmp_path: Path) -> None:
+    """A NameNode finds the inconsistency after the last operation, when it computes quota usage."""
+    case = Case(RECORDED / "hadoop-3.4.1" / "r-snapshot-sub-770036")
+    case.copy_to(tmp_path / "nn")
+    conf = case.write_configuration(tmp_path / "conf")
+    code, _, err = run_cli("merge", tmp_path / "nn", "--conf", conf, "--strict")
+    assert code == 4
+    assert "inconsistent with its children at" in err
+    assert "do not restart a running NameNode" in err
+
+
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
 def test_kernels_and_plain_functions_write_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
