@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,22 @@ def test_arrays_grow_during_the_replay(tmp_path: Path, layout: int, monkeypatch:
     with ImageFile.open(images[0], verify_md5=False) as a, ImageFile.open(images[1], verify_md5=False) as b:
         assert list(ImageComparison(a, b).differences()) == []
         assert ImageComparison(a, b).inodes[0] > 3000
+
+
+@pytest.mark.parameters(1)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("move", [rename, rename_old])
+def test_arrays_grow_at_operations_of_one_kind(tmp_path: Path, layout: int, move: Callable[[str, str], EditOp]) -> None:
+    """Tables of rows and links are full at a MKDIR, and tables of links and names at a rename."""
+    path = base(layout).save(tmp_path)
+    numbers = range(4200)
+    edits = [
+        *(mkdir(f"/old/d{number}", 20_001 + number) for number in numbers),
+        *(move(f"/old/d{number}", f"/old/e{number}") for number in numbers),
+    ]
+    assert rare(path, edits, layout) == []
+    image = merged(path, *edits)
+    assert {f"/old/e{number}" for number in numbers} <= set(image.paths)
 
 
 def test_segments_are_replayed_one_after_another(tmp_path: Path) -> None:
