@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -126,17 +127,25 @@ def test_more_changes_below_a_snapshot_than_fit_in_the_notes(tmp_path: Path) -> 
     assert rare(path, edits, HADOOP3) == ["OP_ALLOW_SNAPSHOT"]
 
 
+CHANGES: list[Callable[[int], EditOp]] = [
+    lambda number: set_permissions(f"/old/a/f{number}", 0o600),
+    lambda number: add(f"/old/a/n{number}", 20_001 + number),
+    lambda number: mkdir(f"/old/a/n{number}", 20_001 + number),
+    lambda number: delete(f"/old/a/f{number}"),
+    lambda number: rename(f"/old/a/f{number}", f"/old/n{number}"),
+    lambda number: rename_old(f"/old/a/f{number}", f"/old/n{number}"),
+]
+
+
+@pytest.mark.parameters(len(CHANGES))
 @layouts
-def test_more_changed_attributes_below_a_snapshot_than_fit_in_the_notes(
-    layout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change(0).name)
+def test_changes_of_one_kind_below_a_snapshot_do_not_fit_in_the_notes(
+    change: Callable[[int], EditOp], layout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.replay.compiled._NOTES", 12)
     path = base(layout).save(tmp_path)
-    edits = [
-        allow("/old"),
-        create("s0", "/old"),
-        *(set_permissions(f"/old/a/f{number}", 0o600) for number in range(20)),
-    ]
+    edits = [allow("/old"), create("s0", "/old"), *map(change, range(20))]
     merged(path, *edits)
     assert rare(path, edits, layout) == ["OP_ALLOW_SNAPSHOT"]
 
