@@ -139,8 +139,10 @@ def _logged(journal: Journal, threads: int, seconds: float) -> Run:
             before = log.metrics().syncs
             transactions, took = _call(lambda op: log.sync(log.write(op)), threads, seconds)
             syncs = log.metrics().syncs - before
-        if journal.count(1) != transactions + _MARKERS:
-            raise BenchError(f"{journal.location} has {journal.count(1)} of {transactions + _MARKERS} transactions")
+        found = journal.segments(1)
+        count = found[-1].last if found else 0
+        if count != transactions + _MARKERS:
+            raise BenchError(f"{journal.location} has {count} of {transactions + _MARKERS} transactions")
     finally:
         journal.close()
     return Run(transactions, took, syncs)

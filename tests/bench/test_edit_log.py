@@ -33,8 +33,8 @@ def _check(tmp_path: Path, *ways: str) -> None:
 
 
 def test_missing_transactions_fail_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FileJournal, "count", lambda *_: 1)
-    with pytest.raises(BenchError, match="has 1 of"):
+    monkeypatch.setattr(FileJournal, "segments", lambda *_: [])
+    with pytest.raises(BenchError, match="has 0 of"):
         measure(tmp_path, 1, 0.01, 1, ("file",))
 
 
