@@ -23,7 +23,7 @@ T = TypeVar("T")
 CORE_SITE, HDFS_SITE = RESOURCES = ("core-site.xml", "hdfs-site.xml")
 _POLICY = "hadoop-policy.xml"
 # characters that java.net.URI does not accept
-_NO_URI = re.compile(r"""%(?![0-9A-Fa-f]{2})|[\s"<>\\^`{|}]""")
+_NO_URI = re.compile(r"""%(?![0-9A-Fa-f]{2})|[\s"<>[\\\]^`{|}]""")
 _NO_URI_WARNING = (
     "is not a URI, because some characters are not escaped (a space as %20); NameNodes use a directory of that name "
     "below their working directory instead"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -121,7 +121,11 @@ class Spnego:
 
 @contextmanager
 def open_logged_in(
-    url: str, *, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool] = lambda: False
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout: float | tuple[float | None, float | None],
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[BaseHTTPResponse, Spnego]]:
     """Send a GET request with our login, and yield the response of the verified server.
 
@@ -134,7 +138,8 @@ def open_logged_in(
 
     spnego = Spnego(urlsplit(url).hostname or "")
     named = spnego.named(url)
-    with open_request("GET", named, headers=spnego.headers, timeout=timeout, cancelled=cancelled) as answer:
+    sent = {**(headers or {}), **spnego.headers}
+    with open_request("GET", named, headers=sent, timeout=timeout, cancelled=cancelled) as answer:
         spnego.check(answer.status, challenges_of(answer))
         yield answer, spnego
 

@@ -31,6 +31,8 @@ from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import LeaseBasis
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
+from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.namenode_settings import SETTINGS_HINT
 from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult
@@ -44,10 +46,6 @@ from servlets.status import TriggerResult, TriggerState
 
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
-_SETTINGS_HINT = (
-    "Set the key as in the NameNode's configuration (http://NAMENODE/conf), and reload the daemon. Until then, the "
-    "daemon makes and offers no image, because it could not be loaded together with later edits."
-)
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
 _LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
 _UPLOAD = "upload"
@@ -285,8 +283,7 @@ class CheckpointAttempts:
     def _checkpoint(self, progress: Progress, reason: TriggerReason, *, force: bool) -> MergeResult:
         if force or not self.forecast.updated:
             self.update_forecast()
-        if fault := self._settings_fault(ask_again=True):
-            raise fault
+        self._compare_settings()
         if force and not self.schedule.config.shadow:
             for sentence in self.forecast.expected_refusals(progress.journal_txid):
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": _UPLOAD})
@@ -305,10 +302,14 @@ class CheckpointAttempts:
         self.schedule.reset_retries()
         return result
 
-    def _settings_fault(self, *, ask_again: bool) -> CheckpointError | None:
-        """Return an error if the active NameNode is known to replay edits with other settings than we do."""
-        text = self.forecast.settings_fault(lambda: self.cancellation.stopped, ask_again=ask_again)
-        return CheckpointError(text, hint=_SETTINGS_HINT) if text else None
+    def _compare_settings(self) -> None:
+        """Raise CheckpointError if the active NameNode is known to replay edits with other settings than we do."""
+        try:
+            text = self.forecast.settings_fault(self.cancelled)
+        except TransferCancelledError as error:
+            raise CheckpointCancelledError(error.message) from error
+        if text:
+            raise CheckpointError(text, hint=SETTINGS_HINT)
 
     def _offer_new(
         self, result: MergeResult, reason: TriggerReason, period_from: float, *, force: bool
@@ -356,11 +357,6 @@ class CheckpointAttempts:
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
             raise CheckpointCancelledError("another checkpointer leads now and makes the next checkpoint")
-        if fault := self._settings_fault(ask_again=False):
-            if self.faults.checkpoint.count:
-                # the failed checkpoint was reported
-                return []
-            raise fault
         made = []
         for upload in self.role.upload(self._upload_cancelled, self._upload_began, force=force):
             made.append(upload)

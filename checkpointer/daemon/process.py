@@ -332,8 +332,9 @@ class _Daemon:
         reload_changed_stores()
         self._service.configuration_fault = ""
         self._config = config
-        self._service.reconfigure(self._config)
+        # The role first: an attempt that begins in between may be refused, but does not merge by the old rules.
         self._role.reconfigure(self._config)
+        self._service.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
         # An unchanged interval is not set again, because that would postpone the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}

@@ -15,7 +15,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
-from checkpointer.transfer.namenode_settings import ask_switches, difference
+from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settings, difference
 from checkpointer.transfer.upload_target import Upload
 from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import ImageKind
@@ -43,13 +43,13 @@ class UploadForecast:
         config: CheckpointConfig,
         *,
         ask: Callable[..., ImageAcceptance] = ask_acceptance,
-        ask_switches: Callable[..., dict[str, bool] | None] = ask_switches,
+        ask_settings: Callable[..., NamenodeSettings] = ask_settings,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
         self.updated = False
         self._ask = ask
-        self._ask_switches = ask_switches
+        self._ask_settings = ask_settings
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
@@ -59,8 +59,9 @@ class UploadForecast:
         self._own: dict[str, ImageAcceptance] = {}
         # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
-        # the last known switches of replay of each NameNode
-        self._switches: dict[str, dict[str, bool]] = {}
+        # the last known settings of each NameNode, and the reason why the present ones are unknown
+        self._settings: dict[str, NamenodeSettings] = {}
+        self._unknown: dict[str, str] = {}
         # time when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
@@ -92,22 +93,36 @@ class UploadForecast:
         # only now, because an attempt may run at the same time
         self.updated = True
 
-    def settings_fault(self, cancelled: Callable[[], bool], *, ask_again: bool) -> str:
+    def settings_fault(self, cancelled: Callable[[], bool]) -> str:
         """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
 
-        Args:
-            ask_again: whether to query settings that are known from an earlier query; they change only with a restart.
+        A NameNode that does not answer counts as active, and as having its former settings, until it answers.
+
+        Raises:
+            TransferCancelledError: `cancelled()` became true.
         """
         with self._lock:
-            active = {address: each.version for address, each in self._known.items() if each.state == _ACTIVE}
-        for address, version in active.items():
-            if ask_again or address not in self._switches:
-                found = self._ask_switches(address, version, timeout=_TIMEOUT, cancel=cancelled)
-                if found is not None:
-                    self._switches[address] = found
-            if text := difference(self._switches.get(address, {}), self.config.merge_settings.rules):
+            active = [address for address, each in self._last.items() if each.state == _ACTIVE]
+        for address in active:
+            self._update_settings(address, cancelled)
+            known = self._settings.get(address)
+            if known is not None and (text := difference(known, self.config.merge_settings.rules)):
                 return f"{address} replays edits with other settings: {text}"
         return ""
+
+    def _update_settings(self, address: str, cancelled: Callable[[], bool]) -> None:
+        try:
+            self._settings[address] = self._ask_settings(address, timeout=_TIMEOUT, cancel=cancelled)
+        except TransferCancelledError:
+            raise
+        except TransferError as error:
+            if error.status is not None:
+                self._settings.pop(address, None)
+            if error.problem != self._unknown.get(address):
+                self._unknown[address] = error.problem
+                _LOG.warning("our settings of replay cannot be compared with those of %s: %s", address, error.problem)
+        else:
+            self._unknown.pop(address, None)
 
     def _fetch(self, address: str, cancelled: Callable[[], bool]) -> ImageAcceptance | TransferError:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -96,16 +96,26 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     system, clock_ahead = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
     if not system:
         raise TransferError(base_url, "/jmx has no FSNamesystem", hint="Check dfs.namenode.http-address.")
-    version = _bean(base_url, {"get": _VERSION}, timeout, cancel)[0].get("SoftwareVersion")
     milliseconds = system.get("LastCheckpointTime")
     last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
     return ImageAcceptance(
-        version=version if isinstance(version, str) else "",
+        version=ask_version(base_url, timeout=timeout, cancel=cancel),
         state=str(system.get("tag.HAState", "")),
         last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
         last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
         clock_ahead=clock_ahead,
     )
+
+
+def ask_version(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> str:
+    """Return the version of the NameNode's software, "" if unknown.
+
+    Raises:
+        TransferError: the NameNode does not answer.
+        TransferCancelledError: `cancel()` became true.
+    """
+    found = _bean(base_url, {"get": _VERSION}, timeout, cancel)[0].get("SoftwareVersion")
+    return found if isinstance(found, str) else ""
 
 
 def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> int | None:
@@ -136,7 +146,9 @@ def _bean(
     return (first if isinstance(first, dict) else {}), clock_ahead
 
 
-def read_page(url: str, timeout: float, cancel: Callable[[], bool]) -> tuple[int, bytes, float]:
+def read_page(
+    url: str, timeout: float, cancel: Callable[[], bool], headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes, float]:
     """Return the status and the content of a page of a NameNode, and the lead of the server's clock.
 
     Raises:
@@ -144,14 +156,14 @@ def read_page(url: str, timeout: float, cancel: Callable[[], bool]) -> tuple[int
         TransferCancelledError: `cancel()` became true.
     """
     try:
-        found = send_request("GET", url, timeout=timeout, cancelled=cancel)
+        found = send_request("GET", url, headers=headers, timeout=timeout, cancelled=cancel)
         status, content, clock_ahead = found.status, found.content, found.clock_ahead
         if status == HTTPStatus.UNAUTHORIZED:
             # queried without a login first, because on most clusters, /jmx needs no login and web servers have no
             # principal
             with (
                 login_faults(_REQUEST, url),
-                open_logged_in(url, timeout=timeout, cancelled=cancel) as (answer, spnego),
+                open_logged_in(url, headers=headers, timeout=timeout, cancelled=cancel) as (answer, spnego),
             ):
                 status, content = answer.status, read_body(answer)
             if spnego.hint:

@@ -6,69 +6,105 @@ namespace, and later edits may not fit it: a NameNode that starts from such an i
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Final
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError, never, servlet_url
-from checkpointer.transfer.image_acceptance import read_page, release_of
+from checkpointer.transfer.common import TransferCancelledError, never, refusal, servlet_url
+from checkpointer.transfer.image_acceptance import ask_version, read_page, release_of
 from engine.settings import ReplayRules
 from site_config.merge_keys import (
     SNAPSHOT_CAPTURE_OPENFILES,
     SNAPSHOT_DELETION_ORDERED,
+    SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS,
     SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE,
 )
 
-_CONF = "/conf"
-# the response is complete
-_END = b"</configuration>"
-# with the first release that has the setting
-_KEYS = {
-    SNAPSHOT_CAPTURE_OPENFILES.name: (3, 0),
-    SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: (3, 1),
-    SNAPSHOT_DELETION_ORDERED.name: (3, 4),
-}
+SETTINGS_HINT: Final = (
+    "Set the key as in the NameNode's configuration (http://NAMENODE/conf), and reload the daemon. Until then, the "
+    "daemon makes and offers no image. If it has offered images with the other setting, first read docs/runbook.md, "
+    '"Other settings of replay".'
+)
+_CONF: Final = "/conf"
+# with resolved variables; the XML form has the text of the files
+_AS_JSON: Final = {"Accept": "application/json"}
+_ORDERED_SINCE: Final = (3, 4)
+_APACHE: Final = re.compile(r"\d+\.\d+(\.\d+)?(-SNAPSHOT)?")
 
 
-def ask_switches(
-    base_url: str, version: str, *, timeout: float, cancel: Callable[[], bool] = never
-) -> dict[str, bool] | None:
-    """Return the switches of replay, by key, that a NameNode of the release `version` has; None if they are unknown.
+@dataclass(frozen=True, slots=True)
+class NamenodeSettings:
+    """Configuration of a NameNode.
+
+    Attributes:
+        version: version of its software, "" if unknown.
+        values: its keys with a value, including the defaults of its release.
+    """
+
+    version: str
+    values: Mapping[str, str]
+
+    def is_on(self, key: str) -> bool:
+        """Return the value of a switch whose default is false (Configuration.getBoolean)."""
+        return self.values.get(key, "").strip().lower() == "true"
+
+
+def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> NamenodeSettings:
+    """Query the configuration of the NameNode at `base_url` (`http://host:port`).
+
+    Raises:
+        TransferError: the NameNode does not answer or, with a status, refuses the page or has none.
+        TransferCancelledError: `cancel()` became true.
+    """
+    url = servlet_url(base_url, {}, _CONF)
+    status, content, _ = read_page(url, timeout, cancel, _AS_JSON)
+    if status != HTTPStatus.OK:
+        raise refusal("the request", url, status, "", content)
+    try:
+        values = {each["key"]: str(each["value"]) for each in json.loads(content)["properties"]}
+    except (ValueError, KeyError, TypeError) as fault:
+        raise TransferError(url, "the answer is not a configuration in JSON", status=status) from fault
+    return NamenodeSettings(ask_version(base_url, timeout=timeout, cancel=cancel), values)
+
+
+def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
+    """Describe the first setting of replay that differs from ours; "" if there is none."""
+    ours = {
+        # the defaults of each release with these keys contain them
+        SNAPSHOT_CAPTURE_OPENFILES.name: rules.capture_open_files,
+        SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: rules.skip_access_time_changes,
+    }
+    compared = {key: value for key, value in ours.items() if key in theirs.values}
+    ordered = SNAPSHOT_DELETION_ORDERED.name
+    older = rules.ordered_deletion_in_older_layouts
+    if rules.ordered_snapshot_deletion is not None and (older or release_of(theirs.version) >= _ORDERED_SINCE):
+        compared[ordered] = rules.ordered_snapshot_deletion
+    elif older is None and theirs.is_on(ordered) and theirs.version and not _APACHE.fullmatch(theirs.version):
+        return (
+            f"{ordered} is true there; set {SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS.name} to true if Hadoop "
+            f"{theirs.version} has ordered deletion, otherwise to false"
+        )
+    for key, value in compared.items():
+        if theirs.is_on(key) != value:
+            return f"{key} is {str(not value).lower()} there, but {str(value).lower()} here"
+    return ""
+
+
+def settings_difference(
+    base_url: str, rules: ReplayRules, *, timeout: float, cancel: Callable[[], bool] = never
+) -> str:
+    """Return the `difference` of the NameNode at `base_url`; "" if its settings are unknown.
 
     Raises:
         TransferCancelledError: `cancel()` became true.
     """
-    release = release_of(version)
-    known = [key for key, since in _KEYS.items() if release >= since]
-    if not known:
-        return {}
     try:
-        status, content, _ = read_page(servlet_url(base_url, {}, _CONF), timeout, cancel)
+        return difference(ask_settings(base_url, timeout=timeout, cancel=cancel), rules)
     except TransferCancelledError:
         raise
     except TransferError:
-        return None
-    if status != HTTPStatus.OK or not content.rstrip().endswith(_END):
-        return None
-    return {key: _is_true(content, key) for key in known}
-
-
-def difference(theirs: dict[str, bool], rules: ReplayRules) -> str:
-    """Describe the first switch that differs from ours; "" if there is none."""
-    ours = {
-        SNAPSHOT_CAPTURE_OPENFILES.name: rules.capture_open_files,
-        SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: rules.skip_access_time_changes,
-        SNAPSHOT_DELETION_ORDERED.name: rules.ordered_snapshot_deletion,
-    }
-    for key, value in theirs.items():
-        if ours[key] is not None and ours[key] != value:
-            return f"{key} is {str(value).lower()} there, but {str(ours[key]).lower()} here"
-    return ""
-
-
-def _is_true(content: bytes, key: str) -> bool:
-    """Return the value of a switch in the XML of a configuration; an unset or invalid switch is false."""
-    pattern = rb"<name>" + re.escape(key.encode()) + rb"</name>\s*<value>\s*(\w*)\s*</value>"
-    found = re.search(pattern, content)
-    return found is not None and found[1].lower() == b"true"
+        return ""

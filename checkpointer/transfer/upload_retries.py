@@ -11,7 +11,8 @@ An offer ends in one of these ways:
 If a NameNode refuses our image because it has another checkpointer's, this checkpointer is not primary for that
 NameNode, and offers nothing to it for a while. Faults that cannot occur:
 
-- An image is sent that was not confirmed immediately before.
+- An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
+  replay.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
 - A fault at one target aborts a transfer to another target.
 - An image is sent in shadow mode.
@@ -31,8 +32,10 @@ from typing import Self
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer import UploadResult, upload_image
+from checkpointer.transfer.namenode_settings import settings_difference
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from engine.errors import CheckpointCancelledError
+from engine.settings import ReplayRules
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
@@ -44,6 +47,8 @@ _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
+# maximum wait for a NameNode's settings; if they are unknown, the image is sent
+_SETTINGS_SECONDS = 5.0
 # maximum number of rounds, one for each failover during an offer; the next poll serves the remaining NameNodes
 _MAX_ROUNDS = 3
 
@@ -61,6 +66,7 @@ class UploadPolicy:
             offered.
         back_off: approximate delays after failed transfers.
         parallelism: number of simultaneous transfers.
+        rules: our settings of replay; nothing is sent to a NameNode with other ones.
         shadow: whether offers are disabled.
     """
 
@@ -70,6 +76,7 @@ class UploadPolicy:
     timeout: float
     chunk_size: int
     bandwidth: int
+    rules: ReplayRules = field(default_factory=ReplayRules)
     shadow: bool = False
 
     @classmethod
@@ -81,6 +88,7 @@ class UploadPolicy:
             timeout=config.transfer_timeout,
             chunk_size=config.transfer_chunk_size,
             bandwidth=config.transfer_bandwidth,
+            rules=config.merge_settings.rules,
             shadow=config.shadow,
         )
 
@@ -140,6 +148,7 @@ class Uploader:
             accept them. Several threads call the function, which logs its own errors.
         confirm: called with an image and its txid immediately before each transfer. A TransferError counts as a failed
             transfer, which is retried; any other error ends the offer.
+        differs: compares the settings of replay; see `settings_difference`.
         count: called with numbers of bytes sent to any NameNode.
         clock: monotonic seconds, for the time of the next offer.
         jitter: numbers from 0 to 1 that spread the retries of several checkpointers.
@@ -152,6 +161,7 @@ class Uploader:
         *,
         accepts_images: AcceptsImages = lambda address: None,
         confirm: Callable[[Path, int], None] = lambda image, txid: None,
+        differs: Callable[..., str] = settings_difference,
         count: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
@@ -160,6 +170,7 @@ class Uploader:
         self._targets = [UploadTarget(address) for address in addresses]
         self._accepts_images = accepts_images
         self._confirm = confirm
+        self._differs = differs
         self._count = count
         self._clock = clock
         self._jitter = jitter
@@ -286,6 +297,7 @@ class Uploader:
         refusals: list[str] = []
         try:
             self._confirm(image.path, image.txid)
+            self._compare_settings(address, stopped)
             transfer.begun = True
             began()
             result = upload_image(
@@ -313,6 +325,12 @@ class Uploader:
             transfer.lost.set()
             return _TransferOutcome(None, seconds=time.monotonic() - started)
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
+
+    def _compare_settings(self, address: str, stopped: Callable[[], bool]) -> None:
+        """Raise TransferError if the NameNode has other settings of replay, or if `stopped()` becomes true."""
+        text = self._differs(address, self._policy.rules, timeout=_SETTINGS_SECONDS, cancel=stopped)
+        if text:
+            raise TransferError(address, f"the NameNode replays edits with other settings: {text}")
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
         """Abort transfers to NameNodes that are no longer active, because they would refuse the image after its

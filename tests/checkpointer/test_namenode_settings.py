@@ -2,79 +2,176 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections.abc import Iterable
+from http.server import ThreadingHTTPServer
+
 import pytest
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.errors import TransferError
+from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance
-from checkpointer.transfer.namenode_settings import ask_switches, difference
+from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settings, difference
 from engine.settings import ReplayRules
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import TRANSACTIONS, Clock, FakeRole, clock, role, standby_config
 from tests.socket_peer import saying, scripted_web
+from tests.web_server import QuietHandler, serving
 
 __all__ = ["clock", "role"]
 
 ORDERED = "dfs.namenode.snapshot.deletion.ordered"
 OPEN_FILES = "dfs.namenode.snapshot.capture.openfiles"
 ACCESS_TIMES = "dfs.namenode.snapshot.skip.capture.accesstime-only-change"
+KEYS = {
+    "ordered": "deletion.ordered",
+    "open_files": "capture.openfiles",
+    "access_times": "skip.capture.accesstime-only-change",
+}
 
 
-def page(*properties: tuple[str, str], status: str = "200 OK", end: str = "</configuration>") -> bytes:
-    rows = "".join(
-        f"<property>\n<name>{key}</name><value>{value}</value><final>false</final></property>"
-        for key, value in properties
-    )
-    body = f"<configuration>{rows}{end}"
+class _NameNode(QuietHandler):
+    """A NameNode of 3.5.0 with ordered deletion; like Hadoop's, it writes JSON only for this Accept header."""
+
+    def get(self) -> None:
+        conf: object = {"properties": [{"key": ORDERED, "value": " True ", "isFinal": False, "resource": "a"}]}
+        if self.path.startswith("/jmx"):
+            conf = {"beans": [{"SoftwareVersion": "3.5.0"}]}
+        elif self.headers["Accept"] != "application/json":
+            self.answer(200, b"<configuration/>")
+            return
+        self.answer(200, json.dumps(conf).encode())
+
+
+def page(body: str, status: str = "200 OK") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
 
 
+def settings(version: str = "3.5.0", **values: str) -> NamenodeSettings:
+    defaults = {OPEN_FILES: "false", ACCESS_TIMES: "false"}
+    return NamenodeSettings(
+        version, defaults | {f"dfs.namenode.snapshot.{KEYS[key]}": each for key, each in values.items()}
+    )
+
+
+def test_configuration_of_a_namenode() -> None:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _NameNode)) as server:
+        found = ask_settings(f"http://127.0.0.1:{server.server_port}", timeout=600.0)
+    assert found == NamenodeSettings("3.5.0", {ORDERED: " True "})
+    assert found.is_on(ORDERED)
+
+
 @pytest.mark.parametrize(
-    ("version", "answer", "found"),
+    ("answer", "status"),
     [
-        ("3.5.0", page((ORDERED, " True ")), {OPEN_FILES: False, ACCESS_TIMES: False, ORDERED: True}),
-        ("3.3.6", page((ORDERED, "true"), (OPEN_FILES, "true")), {OPEN_FILES: True, ACCESS_TIMES: False}),
-        ("3.5.0", page(status="404 Not Found"), None),
-        # the end of a longer response is missing
-        ("3.5.0", page(end=""), None),
+        (page("Unauthorized access", "403 Forbidden"), 403),
+        (page("<configuration/>"), 200),
+        (page('{"properties": [{"key": "a"}]}'), 200),
+    ],
+    ids=["refused", "XML", "without a value"],
+)
+def test_configuration_that_a_namenode_does_not_show_is_unknown(answer: bytes, status: int) -> None:
+    with scripted_web(saying(answer)) as url, pytest.raises(TransferError) as caught:
+        ask_settings(url, timeout=600.0)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "found"),
+    [
+        (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=True), ""),
+        (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=None), ""),
+        (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=False), "true there, but false here"),
+        # unset in the defaults of every release
+        (settings(), ReplayRules(ordered_snapshot_deletion=True), "false there, but true here"),
+        (settings(open_files="true"), ReplayRules(), "true there, but false here"),
+        (settings(access_times=" TRUE"), ReplayRules(skip_access_time_changes=True), ""),
+        (settings("2.10.2", access_times="true"), ReplayRules(), "true there, but false here"),
+        # the release does not have the keys
+        (NamenodeSettings("2.7.3", {}), ReplayRules(capture_open_files=True), ""),
+        (settings("3.3.6", ordered="true"), ReplayRules(ordered_snapshot_deletion=False), ""),
+        (settings("", ordered="true"), ReplayRules(ordered_snapshot_deletion=False), ""),
+        (
+            settings("3.1.1.7.1.8.0-801", ordered="true"),
+            ReplayRules(ordered_snapshot_deletion=True),
+            "older-layouts to true if Hadoop 3.1.1.7.1.8.0-801 has ordered deletion",
+        ),
+        (
+            settings("3.1.1.7.1.8.0-801", ordered="true"),
+            ReplayRules(ordered_snapshot_deletion=False, ordered_deletion_in_older_layouts=True),
+            "true there, but false here",
+        ),
+        (
+            settings("3.1.1.7.1.8.0-801", ordered="true"),
+            ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=False),
+            "",
+        ),
     ],
 )
-def test_switches_of_a_namenode(version: str, answer: bytes, found: dict[str, bool] | None) -> None:
-    with scripted_web(saying(answer)) as url:
-        assert ask_switches(url, version, timeout=600.0) == found
+def test_difference_names_the_key_and_both_values(theirs: NamenodeSettings, ours: ReplayRules, found: str) -> None:
+    text = difference(theirs, ours)
+    assert found in text
+    assert bool(text) == bool(found)
 
 
-@pytest.mark.parametrize("version", ["2.7.3", ""])
-def test_releases_without_these_settings_are_not_asked(version: str) -> None:
-    assert ask_switches("http://unused:1", version, timeout=600.0) == {}
-
-
-def test_differing_switch_is_named_with_both_values() -> None:
-    theirs = {OPEN_FILES: False, ORDERED: True}
-    assert difference(theirs, ReplayRules(ordered_snapshot_deletion=True)) == ""
-    assert difference(theirs, ReplayRules(ordered_snapshot_deletion=None)) == ""
-    assert (
-        difference(theirs, ReplayRules(ordered_snapshot_deletion=False)) == f"{ORDERED} is true there, but false here"
-    )
-
-
-@pytest.mark.parametrize("state", ["active", "standby"])
-def test_no_image_is_made_or_offered_with_other_settings(role: FakeRole, clock: Clock, state: str) -> None:
+def service_of(
+    role: FakeRole, clock: Clock, state: str, answers: Iterable[NamenodeSettings | TransferError]
+) -> CheckpointService:
+    coming = iter(answers)
     known = ImageAcceptance(version="3.5.0", state=state, last_at=None, last_txid=None)
+
+    def ask_settings(*_: object, **__: object) -> NamenodeSettings:
+        found = next(coming)
+        if isinstance(found, TransferError):
+            raise found
+        return found
+
     forecast = UploadForecast(
-        standby_config(), ask=lambda address, **_: known, ask_switches=lambda *_, **__: {ORDERED: True}, wall=clock.wall
+        standby_config(), ask=lambda address, **_: known, ask_settings=ask_settings, wall=clock.wall
     )
-    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, forecast=forecast)
     role.journal = TRANSACTIONS
+    return CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, forecast=forecast)
+
+
+def test_no_image_is_made_with_other_settings_than_those_of_the_active_namenode(role: FakeRole, clock: Clock) -> None:
+    silent = TransferError("http://nn", "no answer")
+    service = service_of(role, clock, "active", [settings(ordered="true"), silent, silent, settings()])
     result = service.poll()
-    if state == "standby":
-        # only the active NameNode's settings count
-        assert (result.state, role.merges) == (TriggerState.DONE, 1)
-        return
     assert result.state is TriggerState.FAILED
     assert f"{ORDERED} is true there, but false here" in result.message
-    clock.now += 1
+    # the NameNode does not answer, so its last known settings count
+    clock.now += 3600
     service.poll()
     assert role.merges == 0
-    # nothing was offered
-    assert role.forced == []
+    clock.now += 3600
+    service.poll()
+    assert role.merges == 0
+    clock.now += 3600
+    service.poll()
+    assert role.merges == 1
+
+
+def test_settings_that_a_namenode_refuses_to_show_prevent_no_checkpoint(
+    role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = TransferError("http://nn", "the request was refused", status=403)
+    service = service_of(role, clock, "active", itertools.chain([settings(ordered="true")], itertools.repeat(refused)))
+    assert service.poll().state is TriggerState.FAILED
+    clock.now += 3600
+    assert service.poll().state is TriggerState.DONE
+    assert "cannot be compared" in caplog.text
+
+
+def test_settings_of_a_standby_prevent_no_checkpoint(role: FakeRole, clock: Clock) -> None:
+    service = service_of(role, clock, "standby", itertools.repeat(settings(ordered="true")))
+    assert (service.poll().state, role.merges) == (TriggerState.DONE, 1)
+
+
+def test_stop_while_the_settings_are_read_is_no_failure(role: FakeRole, clock: Clock) -> None:
+    cancelled = TransferCancelledError("http://nn", "the request was cancelled")
+    service = service_of(role, clock, "active", itertools.repeat(cancelled))
+    assert service.poll().state is TriggerState.UNAVAILABLE
+    assert role.merges == 0

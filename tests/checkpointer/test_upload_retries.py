@@ -17,6 +17,7 @@ import checkpointer.transfer.upload_retries as uploader_module
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from engine.errors import CheckpointCancelledError
+from engine.settings import ReplayRules
 from hadoop_common.names import ImageKind, image_name
 from hadoop_common.throttle import Throttle
 from image_format.errors import MissingDigestError
@@ -71,6 +72,26 @@ def test_image_is_uploaded_to_all_targets_in_parallel(tmp_path: Path, image: Pat
         assert [served.store.received[0][0] for served in servers] == [NEW_TXID] * 4
         assert [target.txid for target in subject.targets] == [NEW_TXID] * 4
         assert offered(subject, image) == {}
+
+
+def test_namenode_with_other_settings_of_replay_receives_no_image(tmp_path: Path, image: Path) -> None:
+    other = {"deletion.ordered is true there, but false here"}
+
+    def differs(address: str, rules: ReplayRules, **options: object) -> str:
+        assert rules == POLICY.rules
+        return "".join(other) if address == servers[1].url else ""
+
+    with namenodes(tmp_path, 2) as servers:
+        clock = Clock()
+        subject = uploader(*(served.url for served in servers), clock=clock, differs=differs)
+        found = offered(subject, image)
+        assert found[servers[0].url].result == "SUCCESS"
+        assert "deletion.ordered is true there" in found[servers[1].url].error
+        assert servers[1].store.received == []
+        # after a correction, the image is offered again
+        other.clear()
+        clock.now += 100
+        assert offered(subject, image)[servers[1].url].result == "SUCCESS"
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])

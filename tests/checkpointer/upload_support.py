@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
 from checkpointer.transfer.upload_target import Upload
+from engine.settings import ReplayRules
 from hadoop_common.back_off import BackOff
 from tests.checkpointer.service_support import Clock
 from tests.servlets.support import INFO, NEW_TXID
@@ -70,8 +71,19 @@ def refusal(status: int) -> bytes:
     return f"HTTP/1.1 {status} Refused\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n".encode()
 
 
-def uploader(*addresses: str, clock: Clock | None = None, policy: UploadPolicy = POLICY, **options: Any) -> Uploader:
-    return Uploader(addresses, policy, clock=clock or Clock(), jitter=lambda: 1.0, **options)
+def equal(address: str, rules: ReplayRules, **options: object) -> str:
+    """Return that the NameNode's settings of replay are ours."""
+    return ""
+
+
+def uploader(
+    *addresses: str,
+    clock: Clock | None = None,
+    policy: UploadPolicy = POLICY,
+    differs: Callable[..., str] = equal,
+    **options: Any,
+) -> Uploader:
+    return Uploader(addresses, policy, differs=differs, clock=clock or Clock(), jitter=lambda: 1.0, **options)
 
 
 def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Upload]:

@@ -258,8 +258,8 @@ class BackupFollower:
             return
         local = self._local()
         wanted = self._wanted(local, first, last)
-        folders = self.storage.current_folders()
         for start, end in wanted:
+            folders = self.storage.current_folders()
             _LOG.info("fetching segment %d-%d", start, end)
             segment = download_segment(
                 self.http_address,
