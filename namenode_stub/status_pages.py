@@ -1,4 +1,4 @@
-"""The stub's status over HTTP: /status, /jmx in Hadoop's form, /metrics for Prometheus."""
+"""The stub's status over HTTP: /status, /jmx and /conf in Hadoop's form, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flask import Blueprint, Response, jsonify
 
@@ -21,7 +21,13 @@ from node_state.beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, 
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from node_state.state import NodeState
 from servlets.application import create_application
+from servlets.conf import conf_blueprint
 from servlets.jmx import Bean, jmx_blueprint
+from site_config.merge_keys import (
+    SNAPSHOT_CAPTURE_OPENFILES,
+    SNAPSHOT_DELETION_ORDERED,
+    SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -37,6 +43,12 @@ class SwitchableApplication:
         return self.application(environ, start_response)
 
 
+REPLAY_SETTINGS: Final = {
+    SNAPSHOT_CAPTURE_OPENFILES.name: "false",
+    SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: "false",
+    SNAPSHOT_DELETION_ORDERED.name: "false",
+}
+"""The stub's settings of replay, which cannot be changed."""
 _LOG = logging.getLogger(__name__)
 _FAILED = "initializing"  # a state that Hadoop has, and that is neither active nor standby
 
@@ -65,7 +77,12 @@ class StatusPages:
         self._release = parts.release.version
 
     def blueprints(self) -> list[Blueprint]:
-        return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
+        return [
+            self._status_blueprint(),
+            jmx_blueprint(self._beans),
+            conf_blueprint(REPLAY_SETTINGS),
+            metrics_blueprint(self._metrics),
+        ]
 
     def status(self) -> dict[str, Any]:
         """Return the response to GET /status.

@@ -7,14 +7,14 @@ import numpy as np
 from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.readers import ABSENT, ALONE, read_open_file
 from image_format.kernels.tags import FileUnderConstructionEntry
+from image_format.kernels.text import valid_utf8
 from image_format.kernels.wire import copy_bytes, octet, put_varint, record_span, varint_size
 
 NO_PATH = -1
-"""Size of a path that kernels cannot read: the path is not absolute, not ASCII, or in a record with other fields."""
+"""Size of a path that kernels cannot read: the path is not absolute, not UTF-8, or in a record with other fields."""
 
 _ROOT_ROW = 0
 _SLASH = 47
-_ASCII = 128
 
 UNREAD_DTYPE = np.dtype(
     [
@@ -25,7 +25,7 @@ UNREAD_DTYPE = np.dtype(
         ("directory", "i4"),  # row of the file's directory
     ]
 )
-"""An open file of the base image without a row, as described by its entry. The name is ASCII."""
+"""An open file of the base image without a row, as described by its entry. The name is UTF-8."""
 
 
 @kernel
@@ -61,21 +61,21 @@ def read_entries(buf, offsets, ids, spans):
 
 @lean_kernel
 def _is_plain(buf, start, end):
-    """Return whether a path is absolute, has no empty component, and is ASCII."""
+    """Return whether a path is absolute, has no empty component, and is UTF-8."""
     if start >= end or octet(buf, start) != _SLASH or octet(buf, end - 1) == _SLASH:
         return False
     slash = False
     for pos in range(start, end):
         value = octet(buf, pos)
-        if value >= _ASCII or (slash and value == _SLASH):
+        if slash and value == _SLASH:
             return False
         slash = value == _SLASH
-    return True
+    return valid_utf8(buf, start, end)
 
 
 @kernel
 def entry_sizes(rows, names, unread, section, wanted, sizes):
-    """Fill `sizes` with the size of each file's path, or `NO_PATH` if a name in the path is not ASCII.
+    """Fill `sizes` with the size of each file's path, or `NO_PATH` if a name in the path is not UTF-8.
 
     Args:
         rows, names: arrays of the `InodeTable`.
@@ -90,9 +90,8 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
             row = np.int64(unread[~row]["directory"])
         while row > _ROOT_ROW:
             start, length = rows[row]["name_offset"], np.int64(rows[row]["name_length"])
-            for pos in range(start, start + length):
-                if octet(names, pos) >= _ASCII:
-                    size = np.int64(-1 << 62)
+            if not valid_utf8(names, start, start + length):
+                size = np.int64(-1 << 62)
             size += length + 1
             row = np.int64(rows[row]["parent"])
         sizes[number] = size if size > 0 else NO_PATH

@@ -29,8 +29,11 @@ def test_base_leases_equal_those_of_single_path_lookups(
 ) -> None:
     builder = base(layout)
     builder.directory("/old/a/b")
+    builder.directory("/old/ü文")
+    folders = "/old", "/old/a/b", "/old/ü文"
     for number in range(5000):
-        builder.file(f"/old/a/b/open-{number}" if number % 3 else f"/old/open-{number}", open_by=f"client-{number}")
+        name = f"open-{number}" if number % 5 else f"😀{number}"
+        builder.file(f"{folders[number % 3]}/{name}", open_by=f"client-{number}")
     ids = {path: inode.id for path, inode in builder.inodes.items()}
     leased = [(path, inode.id) for path, inode in builder.inodes.items() if inode.file.HasField("fileUC")]
     # paths that do not exist, lead to another file, or to a file that is not open
@@ -61,17 +64,20 @@ IN_SNAPSHOTS = [
     ops.CreateSnapshotOp(snapshot_root="/old", snapshot_name="s", mtime=5),
 ]
 UNREAD = {
-    "untouched": ([mkdir("/new", 30_000)], {"/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/p"}),
-    "closed": ([close("/old/b/o")], {"/old/o", "/old/b/c/o", "/old/b/c/p"}),
-    "deleted": ([delete("/old/b/c/o")], {"/old/o", "/old/b/o", "/old/b/c/p"}),
+    "untouched": ([mkdir("/new", 30_000)], {"/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/ö文😀"}),
+    "closed": ([close("/old/b/o")], {"/old/o", "/old/b/c/o", "/old/b/c/ö文😀"}),
+    "deleted": ([delete("/old/b/c/o")], {"/old/o", "/old/b/o", "/old/b/c/ö文😀"}),
     "below a deleted directory": ([delete("/old/b")], {"/old/o"}),
-    "below a moved directory": ([rename("/old/b", "/n")], {"/old/o", "/n/o", "/n/c/o", "/n/c/p"}),
-    "below one with another name": ([rename("/old/b/c", "/ü")], {"/old/o", "/old/b/o", "/ü/o", "/ü/p"}),
-    "moved": ([rename("/old/b/c/o", "/old/n")], {"/old/o", "/old/b/o", "/old/n", "/old/b/c/p"}),
-    "in a snapshot": ([*IN_SNAPSHOTS, rename("/old/b", "/old/n")], {"/old/o", "/old/n/o", "/old/n/c/o", "/old/n/c/p"}),
+    "below a moved directory": ([rename("/old/b", "/n")], {"/old/o", "/n/o", "/n/c/o", "/n/c/ö文😀"}),
+    "below one with another name": ([rename("/old/b/c", "/ü")], {"/old/o", "/old/b/o", "/ü/o", "/ü/ö文😀"}),
+    "moved": ([rename("/old/b/c/o", "/old/n")], {"/old/o", "/old/b/o", "/old/n", "/old/b/c/ö文😀"}),
+    "in a snapshot": (
+        [*IN_SNAPSHOTS, rename("/old/b", "/old/n")],
+        {"/old/o", "/old/n/o", "/old/n/c/o", "/old/n/c/ö文😀"},
+    ),
     "snapshots of what moved": (
         [rename("/old/b", "/old/n"), *IN_SNAPSHOTS, delete("/old/n/o")],
-        {"/old/o", "/old/n/c/o", "/old/n/c/p"},
+        {"/old/o", "/old/n/c/o", "/old/n/c/ö文😀"},
     ),
 }
 
@@ -84,7 +90,7 @@ def test_leases_of_unread_open_files_after_edits(
     builder = base(layout)
     builder.directory("/old/b")
     builder.directory("/old/b/c")
-    for path in ("/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/p"):
+    for path in ("/old/o", "/old/b/o", "/old/b/c/o", "/old/b/c/ö文😀"):
         builder.file(path, open_by="client")
     assert set(merged(builder.save(tmp_path), *steps).leases().values()) == leased
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.errors import RecordError
+from image_format.kernels.text import valid_utf8
 from image_format.kernels.wire import read_varint
 from image_format.permission import AclScope, AclType, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -23,7 +24,6 @@ from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.json_lines import dump_json
 from image_tools.dump.kernels.program import DONE, UNUSUAL
 from image_tools.dump.kernels.text import write_records
-from image_tools.dump.kernels.values import valid_utf8
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.xml_dump import XmlForm, dump_xml
 from tests.depth import examples

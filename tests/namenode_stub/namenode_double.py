@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 from flask import Response
 from google.protobuf.message import Message
 
+from checkpointer.transfer.common import IMAGE_SERVLET
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.image_servlet import DIGEST_HEADER
 from hadoop_common.names import ImageKind
@@ -41,7 +42,9 @@ from namenode_stub.ports import free_port
 from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
 from namenode_stub.rpc.ha_calls import HaCalls
 from namenode_stub.rpc.service_switch import ServiceSwitch
+from namenode_stub.status_pages import REPLAY_SETTINGS
 from servlets.application import create_application
+from servlets.conf import conf_blueprint
 from servlets.errors import sentence_response
 from servlets.http_server import HttpServer
 from servlets.image_transfer_servlet import image_transfer_blueprint
@@ -371,7 +374,9 @@ class _Web:
 
     def __init__(self, node: NamenodeDouble) -> None:
         self._node = node
-        self._application = create_application(image_transfer_blueprint(_Images(node)), jmx_blueprint(node.beans))
+        self._application = create_application(
+            image_transfer_blueprint(_Images(node)), jmx_blueprint(node.beans), conf_blueprint(REPLAY_SETTINGS)
+        )
 
         @self._application.after_request
         def reason_in_status_line_only(answer: Response) -> Response:
@@ -380,7 +385,7 @@ class _Web:
             return answer
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == "/jmx":
+        if environ["PATH_INFO"] != IMAGE_SERVLET:
             return self._application(environ, start_response)
         fault = self._node.begin(step := _step_of(environ))
         if isinstance(fault, int):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from image_format.kernels.jit import lean_kernel, measured_by, step
+from image_format.kernels.text import valid_utf8
 from image_format.kernels.wire import FIXED32, FIXED64, VARINT, WIRE_TYPE, copy_bytes, fixed64, octet, read_varint
 from image_tools.dump.kernels.program import (
     ABSENT,
@@ -53,7 +54,6 @@ from image_tools.dump.kernels.values import (
     put_escaped,
     put_hex,
     put_number,
-    valid_utf8,
 )
 
 _COMMA, _SLASH = 44, 47

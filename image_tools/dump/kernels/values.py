@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from image_format.kernels.jit import lean_kernel, step
+from image_format.kernels.jit import step
 from image_format.kernels.wire import copy_bytes, octet
 
 MAX_ESCAPE = 6
@@ -16,43 +16,9 @@ MAX_NUMBER = 20
 MAX_DATE = 16
 
 _MINUS, _COLON, _SPACE, _ZERO, _EQUALS = 45, 58, 32, 48, 61
-_HIGH = 0x80
 _DAY, _HOUR, _MINUTE = 86400, 3600, 60
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
-
-
-@lean_kernel
-def valid_utf8(buf, pos, end):
-    """Return whether bytes are UTF-8 as Java and Python define it: shortest form, no surrogates, up to U+10FFFF."""
-    while pos < end:
-        first = np.int64(octet(buf, pos))
-        pos += 1
-        if first < _HIGH:
-            continue
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-        else:
-            return False
-        if more > end - pos:
-            return False
-        second = np.int64(octet(buf, pos))
-        if (
-            (first == 0xE0 and second < 0xA0)
-            or (first == 0xED and second > 0x9F)
-            or (first == 0xF0 and second < 0x90)
-            or (first == 0xF4 and second > 0x8F)
-        ):
-            return False
-        for i in range(more):
-            if octet(buf, pos + i) & 0xC0 != 0x80:
-                return False
-        pos += more
-    return True
 
 
 @step
