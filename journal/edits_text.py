@@ -1,5 +1,5 @@
-"""Common parts of the XML and JSON readers: a document of operations, the check that a layout can store
-them, and consecutive txids (`--fix-txids`).
+"""Common parts of the XML and JSON readers: a document of operations, checks of their fields, and consecutive txids
+(`--fix-txids`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
     """Yield `ops` after checking that `layout_version` can store each operation completely.
 
     Raises:
-        OpEncodingError: the layout lacks the operation, a field that does not have its default value, or the value of a
-            field; or the value of a field does not exist in any layout.
+        OpEncodingError: the layout lacks the operation, a field that does not have its default value, or a value that
+            newer layouts added to a field.
     """
     for op in ops:
         if not op.present_in(layout_version):
@@ -55,12 +55,25 @@ def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
             if not item.present_in(layout_version) and value != item.default:
                 problem = f"layout version {layout_version} has no {item.name} in {op.name}, which is {value!r}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
-            if item.values_since and value not in item.values_since:
-                problem = f"{op.name} has the {item.name} {value}, which does not exist"
-                raise OpEncodingError(problem, txid=op.txid, hint="Correct the operation: no NameNode can replay it.")
             if (since := item.values_since.get(value)) is not None and layout_version > since:
                 problem = f"layout version {layout_version} has no {item.name} {value} in {op.name}, added in {since}"
                 raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
+        yield op
+
+
+def existing_values(ops: Iterable[EditOp]) -> Iterator[EditOp]:
+    """Yield `ops` after checking that their values exist in Hadoop.
+
+    Edits of a NameNode may contain further values, for example the storage policies of a vendor, which replay accepts.
+
+    Raises:
+        OpEncodingError: no layout has the value of a field.
+    """
+    for op in ops:
+        for item in op.fields:
+            if item.values_since and (value := getattr(op, item.name)) not in item.values_since:
+                problem = f"{op.name} has the {item.name} {value}, which does not exist"
+                raise OpEncodingError(problem, txid=op.txid, hint="Hadoop has no such value; correct the operation.")
         yield op
 
 

@@ -13,7 +13,7 @@ from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
-from journal.edits_text import EditsDocument, fields_without_xml, fitting, renumbered
+from journal.edits_text import EditsDocument, existing_values, fields_without_xml, fitting, renumbered
 from journal.errors import EditsTextError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
@@ -58,7 +58,7 @@ def command(
         layout_version = document.layout_version if layout is None else layout
         counts: Counter[str] = Counter()
         read = renumbered(document.ops) if fix_txids else document.ops
-        ops = fitting(_counted(read, counts), layout_version)
+        ops = fitting(existing_values(_counted(read, counts)), layout_version)
         written = write_ops(output, ops, layout_version, overwrite=force)
     lost = {name: fields for name, fields in fields_without_xml().items() if name in counts} if chosen == "xml" else {}
     _report(written, layout_version, lost, as_json=as_json)

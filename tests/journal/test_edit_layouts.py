@@ -109,7 +109,7 @@ def test_operations_round_trip_in_every_layout_that_has_them(cls: Any, layout_ve
     raw = encode_op(op, layout_version)
     assert decode_op(raw, 0, layout_version) == (op, len(raw))
     possible = (
-        getattr(op, name) in {value for value, since in values.items() if since is None or layout_version <= since}
+        (since := values.get(getattr(op, name))) is None or layout_version <= since
         for (operation, name), values in VALUES_SINCE.items()
         if operation == op.name
     )

@@ -28,7 +28,7 @@ from journal.journal import Journal, RecordBatch
 from journal.journal_copy import CopyRange, copy_journal, select_range
 from journal.json_journal import JsonJournal
 from journal.operation import EditOp
-from journal.ops import CreateSnapshotOp, EndLogSegmentOp, StartLogSegmentOp
+from journal.ops import CreateSnapshotOp, EndLogSegmentOp, SetStoragePolicyOp, StartLogSegmentOp
 from tests.journal.journal_support import case_id, count_of, numbered, recorded_segments
 from tests.journal.wal_support import INFO, LAYOUT, contents, delete, read_all
 
@@ -186,6 +186,20 @@ def test_values_that_the_layout_cannot_store_are_refused(tmp_path: Path, target:
     (op,) = target.segments(1)[0].read(1)
     assert isinstance(op, CreateSnapshotOp)
     assert op.mtime == 5
+
+
+def test_storage_policies_of_a_vendor_are_copied(tmp_path: Path, target: JsonJournal) -> None:
+    source = FileJournal(tmp_path / "vendor" / "current")
+    source.format(INFO)
+    source.recover(INFO)
+    policy = SetStoragePolicyOp(path="/d", policy_id=3)
+    ops = numbered([StartLogSegmentOp(), policy, EndLogSegmentOp()], 1)
+    writer = source.start_segment(1, LAYOUT)
+    writer.append(RecordBatch(1, 3, b"".join(encode_op(op, LAYOUT) for op in ops)))
+    writer.finalize(3)
+    source.close()
+    copy(source, target)
+    assert next(iter(target.segments(1)[0].read(2))) == policy
 
 
 # ---- targets -----------------------------------------------------------------------------------------------
