@@ -32,6 +32,7 @@ from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.frames import FrameReader, FrameWriter
 from archive.object_store import ObjectStore, built, opened_store
+from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
 
 IDENTITY = "archive.json"
@@ -39,6 +40,8 @@ _COMPACT_AFTER = 64
 """Number of commits after which one commit replaces all of them."""
 _STEP = 1 << 20
 _LISTINGS = 20
+_OTHER_ARCHIVE = "Specify the archive of this cluster, or a new archive."
+_REPLACED = f"All images are of this cluster: `checkpointer archive check --repair` restores {IDENTITY}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,42 +87,53 @@ class Archive:
 
     def require(self) -> ArchiveIdentity:
         """Return the identity of an archive that must exist."""
+        found = self._existing()
+        self._check_key(found)
+        return found
+
+    def _existing(self) -> ArchiveIdentity:
         if (found := self.identity()) is None:
             raise ArchiveError(
                 f"{self.store.location} is not an archive: it has no {IDENTITY}",
                 hint="Check --archive; `checkpointer archive add` creates an archive.",
             )
-        self._check_key(found)
         return found
 
     def adopt(self, info: StorageInfo) -> None:
-        """Create the archive for a namespace, or check that it belongs to this namespace."""
+        """Create the archive for a namespace, or check that the identity and all images belong to this namespace."""
         found = self.identity()
         created = found is None
         if found is None:
             self._refuse(self._other_owner(info), info)
             self.write_identity(info)
-            found = self.require()
-        self._check_key(found)
-        if not _same_namespace(found, info):
-            self._refuse(found, info)
-        if created and (owner := self._other_owner(info)) is not None:
-            # our identity has replaced that of a writer that has published an image since
-            if not self.immutable:
+            found = self._existing()
+        if not same_namespace(found, info):
+            replaced = self._other_owner(found) is not None and self._other_owner(info) is None
+            self._refuse(found, info, _REPLACED if replaced else _OTHER_ARCHIVE)
+        if (owner := self._other_owner(info)) is not None:
+            # our identity has replaced that of another writer
+            if created and not self.immutable:
                 self.store.remove(IDENTITY)
             self._refuse(owner, info)
+        self._check_key(found)
 
-    def _other_owner(self, info: StorageInfo) -> StorageInfo | None:
+    def owners(self) -> list[StorageInfo]:
+        """Return the namespaces of the archived images, from their VERSION files."""
+        versions = dict.fromkeys(each.version for each in self.catalogue().images)
+        return [parse_version(each.encode(), VERSION) for each in versions]
+
+    def _other_owner(self, namespace: StorageInfo | ArchiveIdentity) -> StorageInfo | None:
         """Return the VERSION of an archived image of another namespace; None if there is no such image."""
-        versions = (parse_version(each.version.encode(), each.name) for each in self.catalogue().images)
-        return next((each for each in versions if not _same_namespace(each, info)), None)
+        return next((each for each in self.owners() if not same_namespace(each, namespace)), None)
 
-    def _refuse(self, owner: StorageInfo | ArchiveIdentity | None, info: StorageInfo) -> None:
+    def _refuse(
+        self, owner: StorageInfo | ArchiveIdentity | None, info: StorageInfo, hint: str = _OTHER_ARCHIVE
+    ) -> None:
         if owner is not None:
             raise ArchiveError(
                 f"{self.store.location} is the archive of cluster {owner.cluster_id}, namespace {owner.namespace_id}, "
                 f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
-                hint="Specify the archive of this cluster, or a new archive.",
+                hint=hint,
             )
 
     def write_identity(self, info: StorageInfo) -> None:
@@ -334,7 +348,8 @@ def open_archive(location: str, key_file: Path | None = None, *, immutable: bool
         yield Archive(store, key, immutable=immutable)
 
 
-def _same_namespace(one: StorageInfo | ArchiveIdentity, other: StorageInfo | ArchiveIdentity) -> bool:
+def same_namespace(one: StorageInfo | ArchiveIdentity, other: StorageInfo | ArchiveIdentity) -> bool:
+    """Return whether both name the same cluster and namespace."""
     return (one.namespace_id, one.cluster_id) == (other.namespace_id, other.cluster_id)
 
 

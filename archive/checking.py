@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from archive.archive import IDENTITY, Archive, copy_content
+from archive.archive import IDENTITY, Archive, copy_content, same_namespace
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.moments import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
@@ -75,10 +75,16 @@ def check_archive(
     """
     catalogue, report = archive.catalogue(), CheckReport()
     try:
-        if archive.identity() is not None or not catalogue.records:
-            archive.require()
-        else:
+        found, owners = archive.identity(), archive.owners()
+        if found is None and catalogue.records:
             report.damaged[IDENTITY] = f"{IDENTITY}: the file is missing"
+        elif found is not None and owners and not any(same_namespace(each, found) for each in owners):
+            report.damaged[IDENTITY] = (
+                f"{IDENTITY}: the file is of cluster {found.cluster_id}, namespace {found.namespace_id}, "
+                f"and all images are of cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
+            )
+        else:
+            archive.require()
     except ArchiveDamagedError as fault:
         report.damaged[IDENTITY] = fault.message
     for name in catalogue.damaged:

@@ -144,7 +144,8 @@ class ArchiveFollower:
 
     def require_begun(self) -> None:
         """Raise ArchiveError if an archive that was filled before no longer exists."""
-        if self._begun and self._archive.identity() is None:
+        # a cluster that mistook the archive for a new one may have replaced and then removed the identity
+        if self._begun and self._archive.identity() is None and not self._archive.catalogue().records:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer has its archive",
                 hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new one.",

@@ -17,10 +17,12 @@ from archive.archive import IDENTITY, Archive, ArchiveIdentity, open_archive
 from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN, Catalogue
 from archive.checking import check_archive
+from archive.encryption import ArchiveKey
 from archive.errors import ArchiveError
 from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.moments import chain, view_of
+from archive.object_store import FolderStore
 from hadoop_common.storage_info import StorageInfo
 from journal.op_times import op_paths
 from journal.segment_file import read_ops
@@ -209,6 +211,41 @@ def test_namespace_that_overwrites_an_identity_finds_the_other_images(
         archive.adopt(THEIRS)
     assert archive.identity() is None
     add_directory(archive, nn)
+    assert archive.require().cluster_id == "CID-1"
+
+
+def test_identity_that_replaced_the_identity_of_the_images_is_repaired(archive: Archive, nn: Path) -> None:
+    """The other cluster was killed after it had replaced the identity."""
+    segment(nn, BASE_TXID, op_of(1))
+    add_directory(archive, nn)
+    overwrite_identity(archive)
+    with pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"):
+        archive.adopt(THEIRS)
+    with pytest.raises(ArchiveError, match="is the archive of cluster CID-2, namespace 2") as refused:
+        add_directory(archive, nn)
+    assert "`checkpointer archive check --repair` restores archive.json" in refused.value.hint
+    (problem,) = check_archive(archive).damaged.values()
+    assert "is of cluster CID-2, namespace 2, and all images are of cluster CID-1, namespace 7" in problem
+    assert check_archive(archive, repair=True).rewritten == [IDENTITY]
+    assert check_archive(archive).damaged == {}
+    assert add_directory(archive, nn).edits == ()
+
+
+def test_namespaces_are_compared_before_the_key(archive: Archive, nn: Path, tmp_path: Path) -> None:
+    add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))), nn)
+    with pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"):
+        archive.adopt(THEIRS)
+    with pytest.raises(ArchiveError, match="is encrypted"):
+        add_directory(archive, nn)
+
+
+def test_daemon_continues_after_another_cluster_has_removed_the_identity(archive: Archive, nn: Path) -> None:
+    follower = ArchiveFollower(archive, AddOptions())
+    last = segment(nn, BASE_TXID, op_of(1))
+    follower.follow(found(nn))
+    archive.store.remove(IDENTITY)
+    last = segment(nn, last, op_of(2))
+    assert follower.follow(found(nn)).last_txid == last
     assert archive.require().cluster_id == "CID-1"
 
 
