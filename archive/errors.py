@@ -45,6 +45,10 @@ class PathMissingError(NoSuchMomentError):
     """A path that did not exist before the operation that can have removed it."""
 
 
+class NotOmittableError(ArchiveError):
+    """An operation that a restore cannot omit."""
+
+
 class CrossingWritersError(ArchiveError):
     """Conflict with a writer that published another past in the branch or began the archive; our commit was removed."""
 

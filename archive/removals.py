@@ -161,15 +161,20 @@ def restore_removed(
     while True:
         try:
             source, removal = find(before)
-        except NoSuchRemovalError:
+        except NoSuchRemovalError as fault:
             if not rejected:
                 raise
-            raise _never_existed(path, rejected) from None
+            raise _never_existed(path, rejected, fault.hint) from None
         try:
             return build(source, removal), removal
         except PathMissingError:
             rejected.append(removal)
-            _LOG.warning("%s did not exist before %s; earlier operations are searched", clean_path(path), removal)
+            _LOG.warning(
+                "%s did not exist before %s; the operations since the image of transaction %d are searched",
+                clean_path(path),
+                removal,
+                source.image_txid,
+            )
         earlier, missing = _earlier_removals(source, path, removal.txid, settings, observer)
         rejected += missing
         if earlier is not None:
@@ -177,12 +182,12 @@ def restore_removed(
         before = source.image_txid + 1
 
 
-def _never_existed(path: str, rejected: list[Removal]) -> NoSuchMomentError:
+def _never_existed(path: str, rejected: list[Removal], hint: str) -> NoSuchMomentError:
     listed = "".join(f"\n  {each}" for each in rejected[:_SHOWN])
     more = f"\n  and {len(rejected) - _SHOWN} more" if len(rejected) > _SHOWN else ""
     return NoSuchMomentError(
-        f"{clean_path(path)} did not exist before any transaction that can have removed it:{listed}{more}",
-        hint="If the path had another name, specify that name: `checkpointer archive log` follows renames.",
+        f"{clean_path(path)} did not exist before any available transaction that can have removed it:{listed}{more}",
+        hint=f"{hint} If the path had another name, specify that name.",
     )
 
 

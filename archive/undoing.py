@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from archive.errors import ArchiveError
+from archive.errors import NotOmittableError
 from engine.errors import NamespaceError
 from engine.namespace.namespace import Namespace
 from image_format.inode_table import NO_ROW
@@ -141,10 +141,10 @@ class Undo:
         """Mark the inodes that an omitted operation would have removed.
 
         Raises:
-            ArchiveError: the operation cannot be omitted.
+            NotOmittableError: the operation cannot be omitted.
         """
         if not isinstance(op, _CAN_BE_LEFT_OUT):
-            raise ArchiveError(
+            raise NotOmittableError(
                 f"transaction {op.txid} is {op.name}, which cannot be omitted",
                 hint="Omit the deletion, rename, creation or change of attributes that was the mistake.",
             )
@@ -160,7 +160,7 @@ class Undo:
             self._mark(redirected.path)
         elif isinstance(redirected, AddOp) and (row := self._row(redirected.path)) != NO_ROW:
             if int(self._namespace.table.id[row]) == redirected.inode_id or not redirected.overwrite:
-                raise ArchiveError(
+                raise NotOmittableError(
                     f"transaction {op.txid} appends to {given.path}, which cannot be omitted",
                     hint="Restore the state before it with --txid, or omit the deletion of the file.",
                 )

@@ -45,6 +45,12 @@ _SHOWN = 20
 @click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
 @click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
 @click.option(
+    "--before",
+    type=click.IntRange(min=1),
+    metavar="TXID",
+    help="With --before-delete: the latest removal of PATH before this transaction, instead of the latest of all.",
+)
+@click.option(
     "--without",
     "skips",
     metavar="TXID[-TXID][,…]",
@@ -64,6 +70,7 @@ def command(
     txid: int | None,
     moment: str | None,
     before_delete: str | None,
+    before: int | None,
     skips: tuple[range, ...],
     out: Path,
     strip_tokens: bool,
@@ -94,6 +101,8 @@ def command(
         raise click.UsageError("Specify a moment: --txid, --time, --before-delete, or --without.")
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
+    if before is not None and before_delete is None:
+        raise click.UsageError("--before requires --before-delete.")
     os.umask(PRIVATE_UMASK)
     without = frozenset(each for part in skips for each in part)
     options = RestoreOptions(without, None, strip_tokens, configured_settings(conf_dir))
@@ -107,14 +116,14 @@ def command(
                 made = work.build(work.source(view.last_txid if wanted is None else wanted), options)
             else:
                 find, build = partial(work.find, before_delete), partial(work.build_before, before_delete)
-                made, removal = restore_removed(before_delete, None, find, build, options.settings, observer)
+                made, removal = restore_removed(before_delete, before, find, build, options.settings, observer)
         # the archive may have grown during the restore
         view = chosen_view(archive, view.branch)
         loss = later_losses(archive, view, made.source.txid, made.image, folder)
     for name in made.source.damaged:
         echo(f"warning: {name} is damaged and was not needed; run `checkpointer archive check`", err=True)
     if as_json:
-        echo_json(_content(made, loss, out, view.branch))
+        echo_json(_content(made, loss, out, view.branch, removal))
     else:
         _print(made, loss, out, removal)
 
@@ -132,15 +141,17 @@ class _Restore:
 
     def source(self, txid: int) -> Source:
         """Fetch the image and the edits that lead to `txid`."""
-        without = self.options.without
-        if any(each > txid for each in without):
-            raise click.UsageError(f"--without names transaction {max(without)}, and the restore ends at {txid}.")
-        plan = plan_restore(self.view, min([txid, *(each - 1 for each in without)]))
+        self._check_without(txid)
+        plan = plan_restore(self.view, min([txid, *(each - 1 for each in self.options.without)]))
         if txid != plan.txid:
             plan = _extended(self.view, plan.base.txid, txid)
         fetched = self.folder / "source"
         shutil.rmtree(fetched, ignore_errors=True)
         return fetch_source(self.archive, plan, fetched)
+
+    def _check_without(self, txid: int) -> None:
+        if (last := max(self.options.without, default=txid)) > txid:
+            raise click.UsageError(f"--without names transaction {last}, and the restore ends at {txid}.")
 
     def build(self, source: Source, options: RestoreOptions) -> Restored:
         return restore(source, self.out, options, self.observer)
@@ -151,6 +162,7 @@ class _Restore:
         return self.source(removal.txid - 1), removal
 
     def build_before(self, path: str, source: Source, removal: Removal) -> Restored:
+        self._check_without(removal.txid - 1)
         options = replace(self.options, expected=ExpectedPath(path, removal.txid))
         segments = segments_up_to(source.segments, removal.txid - 1)
         return self.build(replace(source, txid=removal.txid - 1, segments=tuple(segments)), options)
@@ -181,12 +193,13 @@ def print_changes(changes: Sequence[UndoChange]) -> None:
         echo(f"and {counted(len(changes) - _SHOWN, 'more change')}, which --json lists")
 
 
-def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> dict[str, Any]:
+def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str, removal: Removal | None) -> dict[str, Any]:
     return {
         "directory": str(out),
         "image": str(made.image),
         "txid": made.txid,
         "branch": branch,
+        "removal": None if removal is None else removal.txid,
         "seconds": made.seconds,
         "changes": [change_content(each) for each in made.changes],
         "later": {
@@ -203,7 +216,7 @@ def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str) -> di
 def _print(made: Restored, loss: LaterDeletions, out: Path, removal: Removal | None) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
     if removal is not None:
-        echo(f"it precedes {removal}")
+        echo(f"it precedes {removal}; --before {removal.txid} restores the state before an earlier removal")
     print_changes(made.changes)
     echo(f"it lacks {counted(loss.later_transactions, 'later transaction')}")
     if loss.deletions:

@@ -10,6 +10,7 @@ import click
 
 from archive.cli.options import configured_settings
 from archive.cli.restore_command import change_content, print_changes
+from archive.errors import ArchiveError, NotOmittableError
 from archive.removals import Removal, restore_removed
 from archive.restoring import ExpectedPath, Restored, RestoreOptions, Source, restore
 from archive.undelete_source import source_before_removal
@@ -49,7 +50,14 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
 
     def build(source: Source, removal: Removal) -> Restored:
         options = RestoreOptions({removal.txid}, ExpectedPath(path, removal.txid), settings=settings)
-        return restore(source, out, options, observer)
+        try:
+            return restore(source, out, options, observer)
+        except NotOmittableError as fault:
+            hint = (
+                f"`--before {removal.txid}` undoes an earlier removal; `checkpointer archive restore --before-delete` "
+                "restores the state before this one."
+            )
+            raise ArchiveError(fault.message, hint=hint) from fault
 
     with ProgressObserver(show=not as_json) as observer:
         find = partial(source_before_removal, directory, path)

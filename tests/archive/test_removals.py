@@ -64,7 +64,7 @@ def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> No
     assert (answer.code, answer.err) == (0, "")
     assert json.loads(answer.out)["without"] == [BASE_TXID + 2]
     created = run_cli("undelete", nn, "--path", "/new", "--out", tmp_path / "none")
-    assert (created.code, "/new did not exist before any transaction" in created.err) == (2, True)
+    assert (created.code, "/new did not exist before any available transaction" in created.err) == (2, True)
 
 
 def found_removal(folder: Path, path: str, *segments: Sequence[EditOp], image_after: int | None = None) -> int | None:
@@ -95,7 +95,7 @@ def found_removal(folder: Path, path: str, *segments: Sequence[EditOp], image_af
     result = json.loads(undone.out)
     assert path in saved(folder / "before", json.loads(before.out)["txid"])
     assert result["restored"] in saved(folder / "undone", result["txid"])
-    assert result["without"] == [json.loads(before.out)["txid"] + 1]
+    assert result["without"] == [json.loads(before.out)["txid"] + 1] == [json.loads(before.out)["removal"]]
     return int(result["without"][0])
 
 
@@ -117,6 +117,10 @@ def test_state_before_a_file_was_concatenated_is_found(tmp_path: Path) -> None:
     words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--out", tmp_path / "out")
     assert run_cli("archive", "restore", *words).code == 0
     assert "/d/sub/f" in saved(tmp_path / "out", FOLLOWING + 1)
+    undone = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "undone")
+    assert (undone.code, f"transaction {FOLLOWING + 2} is OP_CONCAT_DELETE, which cannot" in undone.err) == (6, True)
+    assert f"`--before {FOLLOWING + 2}` undoes an earlier removal" in undone.err
+    assert "`checkpointer archive restore --before-delete` restores the state before this one" in undone.err
 
 
 @pytest.mark.parametrize("one_segment", [True, False])
@@ -163,7 +167,8 @@ def test_deletion_in_a_directory_that_was_swapped_later_is_found(
 
 def test_earlier_state_is_restored_without_a_transaction(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
-    segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *swapped(), mkdir("/later", 16392))
+    later = (mkdir("/between", 16390), *swapped(), mkdir("/later", 16392))
+    segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *later)
     with open_archive(str(tmp_path / "archive")) as archive:
         add_directory(archive, nn)
     words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--without", str(FOLLOWING - 1))
@@ -172,6 +177,10 @@ def test_earlier_state_is_restored_without_a_transaction(tmp_path: Path) -> None
     txid = json.loads(answer.out)["txid"]
     image = saved(tmp_path / "out", txid)
     assert (txid, "/d/sub/f" in image, "/e" in image, "/later" in image) == (FOLLOWING, True, False, False)
+    late = (*words[:-1], str(FOLLOWING + 1), "--out", tmp_path / "late")
+    refused = run_cli("archive", "restore", *late)
+    text = f"--without names transaction {FOLLOWING + 1}, and the restore ends at {FOLLOWING - 1}"
+    assert (refused.code, text in refused.err) == (2, True)
 
 
 def test_restored_path_follows_later_renames(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -181,6 +190,7 @@ def test_restored_path_follows_later_renames(tmp_path: Path, caplog: pytest.LogC
     answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out")
     assert answer.code == 0
     assert f"/d/sub/f did not exist before transaction {FOLLOWING + 7}, OP_RENAME" in caplog.text
+    assert f"the operations since the image of transaction {BASE_TXID} are searched" in caplog.text
     assert f"without transaction {FOLLOWING}, OP_DELETE at 1970-01-01T00:00:06Z: /d/sub/f" in answer.out
     assert "restored: /e/sub/f" in answer.out
     assert "/e/sub/f" in saved(tmp_path / "out", last + 1)
@@ -193,6 +203,7 @@ def test_operations_before_which_a_path_was_missing_are_listed(tmp_path: Path) -
     assert (answer.code, (tmp_path / "out").exists()) == (2, False)
     listed = [f"transaction {each}, OP_RENAME at" for each in (FOLLOWING + 3, FOLLOWING)]
     assert [each in answer.err for each in listed] == [True, True]
+    assert "Look in the other edits directories, or in an archive. If the path had another name" in answer.err
 
 
 def test_earlier_deletion_of_a_path_can_be_chosen(tmp_path: Path) -> None:
@@ -209,4 +220,12 @@ def test_earlier_deletion_of_a_path_can_be_chosen(tmp_path: Path) -> None:
     assert saved(tmp_path / "out2", json.loads(earlier.out)["txid"])["/d/sub/f"].id == 16388
     none = run_cli("undelete", nn, "--path", "/d/sub/f", "--before", str(FOLLOWING), "--out", tmp_path / "none")
     assert none.code == 2
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+    words = ("archive", "restore", "--archive", tmp_path / "archive", "--before", str(FOLLOWING + 3), "--json")
+    restored = run_cli(*words, "--before-delete", "/d/sub/f", "--out", tmp_path / "earlier")
+    assert json.loads(restored.out)["removal"] == FOLLOWING
+    assert saved(tmp_path / "earlier", FOLLOWING - 1)["/d/sub/f"].id == 16388
+    refused = run_cli(*words, "--txid", str(FOLLOWING), "--out", tmp_path / "none")
+    assert (refused.code, "--before requires --before-delete" in refused.err) == (2, True)
     assert f"deletes /d/sub/f, or a directory above it, before transaction {FOLLOWING}" in none.err
