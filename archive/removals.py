@@ -9,11 +9,12 @@ the path was deleted. `LastRemoval` therefore finds the newest operation that ca
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from archive.archive import Archive
+from archive.chosen_ops import chosen_ops
 from archive.errors import NoSuchMomentError, NoSuchRemovalError, PathMissingError
 from archive.fetching import fetch_segment
 from archive.moments import BranchView
@@ -26,10 +27,11 @@ from image_format.inode_table import NO_ROW
 from journal.op_times import clean_path, covers, op_paths, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
-from journal.segment_file import SegmentTransactions, read_ops
+from journal.segment_file import EditLogSegment, Places, SegmentTransactions, read_ops
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 20
+_REMOVING = (AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp)
 
 
 class Removal(NamedTuple):
@@ -202,25 +204,34 @@ def _earlier_removals(
     """
     wanted = clean_path(path)
     edits = segments_up_to(source.segments, before - 1)
-    removals = [
-        removal
-        for op in SegmentTransactions(edits, source.image_txid + 1)
-        if (removal := _removal(op, wanted)) is not None
-    ]
-    last, missing = None, list[Removal]()
+    observer.phase("search", before - 1 - source.image_txid)
+    removals = _listed_removals(edits, wanted, source.image_txid, observer)
+    last, missing, places = None, list[Removal](), Places()
     with WarmNamespace(settings) as namespace:
         namespace.load(source.image, observer)
         observer.phase("replay", before - 1 - source.image_txid)
         for removal in removals:
             following = namespace.last_txid + 1
-            near = [each for each in segments_up_to(edits, removal.txid - 1) if (each.last or 0) >= following]
-            namespace.apply(SegmentTransactions(near, following))
+            near = segments_up_to([each for each in edits if (each.last or 0) >= following], removal.txid - 1)
+            namespace.apply(SegmentTransactions(near, following, places=places))
             observer.advance(removal.txid - 1 - source.image_txid)
             if path_row(namespace, wanted) == NO_ROW:
                 missing.append(removal)
             else:
                 last, missing = removal, []
     return last, missing[::-1]
+
+
+def _listed_removals(segments: Sequence[EditLogSegment], path: str, after: int, observer: Observer) -> list[Removal]:
+    """Return all operations after transaction `after` that can have removed `path`."""
+    removals: list[Removal] = []
+    expected = after + 1
+    for segment in segments:
+        found = (_removal(op, path) for op in chosen_ops(segment, _REMOVING, expected))
+        removals += [each for each in found if each is not None]
+        expected = (segment.last or 0) + 1
+        observer.advance(expected - 1 - after)
+    return removals
 
 
 def _removal(op: EditOp, path: str) -> Removal | None:

@@ -106,6 +106,9 @@ def cursor_over(
     )
 
 
+Places = dict[Path, tuple[int, int]]
+"""For each segment file, the position of an operation and its transaction id."""
+
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
 """Callback of `SegmentTransactions`."""
 
@@ -119,6 +122,7 @@ class SegmentTransactions:
         opened: called for each segment before it is read. The arguments are the segment, its first requested txid, and
             a function. The function yields the segment's operations, starting at a given txid, and uses the mapping of
             the file that is already open.
+        places: operations before these are not read again; updated at the end of each segment.
 
     Raises (during iteration):
         JournalError: see `read_ops`.
@@ -133,19 +137,26 @@ class SegmentTransactions:
         *,
         max_op_size: int = MAX_OP_SIZE,
         opened: Opened | None = None,
+        places: Places | None = None,
     ) -> None:
         self._segments = segments
         self._from_txid = from_txid
         self._max_op_size = max_op_size
         self._opened = opened
+        self._places = places
 
     def observed(self, opened: Opened) -> SegmentTransactions:
         """Return the same sequence with a different `opened`."""
-        return SegmentTransactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
+        return self._changed(self._max_op_size, opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
         """Return the same sequence, but raise an error for operations of more than `max_op_size` bytes."""
-        return SegmentTransactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
+        return self._changed(max_op_size, self._opened)
+
+    def _changed(self, max_op_size: int, opened: Opened | None) -> SegmentTransactions:
+        return SegmentTransactions(
+            self._segments, self._from_txid, max_op_size=max_op_size, opened=opened, places=self._places
+        )
 
     def cursors(self) -> Iterator[SegmentCursor]:
         """Yield a cursor for each segment at its first requested operation; finish each cursor before requesting the
@@ -158,12 +169,17 @@ class SegmentTransactions:
                 cursor = open_at(expected)
                 if self._opened is not None:
                     self._opened(segment, expected, open_at)
+                place = None if self._places is None else self._places.get(segment.path)
+                if place is not None and place[1] <= expected:
+                    cursor.advance(*place)
                 cursor.skip()
                 if cursor.expected is not None and cursor.expected > expected:
                     file = str(segment.path)
                     raise TransactionGapError(expected, cursor.expected, file=file, offset=cursor.position)
                 yield cursor
                 expected = max(expected, cursor.expected or 0)
+                if self._places is not None and cursor.expected is not None:
+                    self._places[segment.path] = cursor.position, cursor.expected
 
     def __iter__(self) -> Iterator[EditOp]:
         for cursor in self.cursors():

@@ -22,7 +22,7 @@ _TICK = 1.0
 # keeps the longest line within 80 columns
 _BAR_WIDTH = 13
 # units of phases that do not count bytes
-_COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
+_COUNTED = {"replay": "txns", "search": "txns", "dump": "inodes", "compare": "inodes", "compile": "kernels"}
 
 
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:

@@ -17,7 +17,8 @@ from journal.errors import (
 )
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
-from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments, read_ops, select_segments
+from journal.segment_file import EditLogSegment, Places, SegmentTransactions, list_segments, read_ops, select_segments
+from journal.segment_format import HEADER_SIZE
 from tests.journal.journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
 
 
@@ -36,6 +37,22 @@ def put(directory: Path, first: int, last: int, *, in_progress: bool = False, ta
 def txids(directory: Path, from_txid: int, to_txid: int | None = None) -> list[int]:
     chosen = select_segments(list_segments(directory), from_txid, to_txid)
     return [op.txid for op in SegmentTransactions(chosen, from_txid)]
+
+
+def test_operations_before_a_known_place_are_not_read_again(tmp_path):
+    path = put(tmp_path, 1, 10)
+    places = Places()
+    begin = SegmentTransactions([EditLogSegment(1, 4, path)], 1, places=places)
+    assert [op.txid for op in begin] == [1, 2, 3, 4]
+    assert places == {path: (places[path][0], 5)}
+    content = path.read_bytes()
+    path.write_bytes(content[:HEADER_SIZE] + bytes(places[path][0] - HEADER_SIZE) + content[places[path][0] :])
+    following = SegmentTransactions([EditLogSegment(1, 10, path)], 7, places=places)
+    assert [op.txid for op in following.limited(1000)] == [7, 8, 9, 10]
+    assert places[path] == (len(content), 11)
+    path.write_bytes(content)
+    earlier = SegmentTransactions([EditLogSegment(1, 10, path)], 3, places=places)
+    assert [op.txid for op in earlier] == list(range(3, 11))
 
 
 def test_segments_are_listed_in_order_without_other_files(tmp_path):
