@@ -54,8 +54,8 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
             return restore(source, out, options, observer)
         except NotOmittableError as fault:
             hint = (
-                f"`--before {removal.txid}` undoes an earlier removal; `checkpointer archive restore --before-delete` "
-                "restores the state before this one."
+                f"`--before {removal.txid}` undoes an earlier removal; `checkpointer archive restore --txid "
+                f"{removal.txid - 1}` restores the state before this one."
             )
             raise ArchiveError(fault.message, hint=hint) from fault
 
