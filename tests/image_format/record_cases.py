@@ -28,6 +28,10 @@ RECORD_CASES: dict[str, list[Callable[[], Arguments]]] = {
         lambda: (octets(HUGE), 0, 9),
         lambda: (octets(b"\x05a"), 0, 9),
     ],
+    "text.valid_utf8": [
+        lambda b=b: (octets(b), 0, len(b))
+        for b in (b"", b"a/b", "ü文😀".encode(), b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe6\x96")
+    ],
     "records.next_in_diffs": [
         lambda b=b, state=state: (octets(b), 0, len(b), numbers(*state))
         for b in (

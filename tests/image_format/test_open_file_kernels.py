@@ -22,38 +22,47 @@ from image_format.messages import MessageReader
 from image_format.proto import fsimage_pb2 as pb
 from tests.depth import examples
 
-NAMES = st.text(st.characters(exclude_characters="/", exclude_categories=("Cs",)), min_size=1, max_size=300)
+NAMES = st.one_of(
+    st.text(st.characters(exclude_characters="/", exclude_categories=("Cs",)), min_size=1, max_size=300).map(
+        str.encode
+    ),
+    st.binary(min_size=1, max_size=9).map(lambda name: name.replace(b"/", b"-")),
+)
+
+
+def is_utf8(path: bytes) -> bool:
+    return path.decode(errors="replace").encode() == path
 
 
 @examples(100)
 @given(st.lists(st.tuples(NAMES, st.integers(0, 1 << 62), st.integers(0, 10)), min_size=1, max_size=12))
-def test_rows_to_entries_round_trip(inodes: list[tuple[str, int, int]]) -> None:
+def test_rows_to_entries_round_trip(inodes: list[tuple[bytes, int, int]]) -> None:
     names, rows = io.BytesIO(), np.zeros(len(inodes) + 1, INODE_DTYPE)
-    paths = {0: ""}
+    paths = {0: b""}
     for row, (name, inode_id, above) in enumerate(inodes, 1):
-        parent, data = above % row, name.encode()
+        parent = above % row
         rows[row]["id"], rows[row]["parent"] = inode_id, parent
-        rows[row]["name_offset"], rows[row]["name_length"] = names.tell(), len(data)
-        names.write(data)
-        paths[row] = f"{paths[parent]}/{name}"
+        rows[row]["name_offset"], rows[row]["name_length"] = names.tell(), len(name)
+        names.write(name)
+        paths[row] = paths[parent] + b"/" + name
     arena = np.frombuffer(names.getvalue(), np.uint8)
     # each directory also contains a file without a row
     unread, entries = np.zeros(rows.size, UNREAD_DTYPE), np.frombuffer(b"/d/part", np.uint8)
     unread["id"], unread["directory"] = np.arange(rows.size) << 40, np.arange(rows.size)
     unread["name_offset"], unread["name_length"] = 3, 4
-    paths.update({~number: f"{paths[number]}/part" for number in range(rows.size)})
+    paths.update({~number: paths[number] + b"/part" for number in range(rows.size)})
     wanted = np.concatenate([np.arange(1, rows.size), ~np.arange(rows.size)])
     sizes = np.zeros(wanted.size, np.int64)
     files = rows, arena, unread, entries
     entry_sizes(*files, wanted, sizes)
-    assert (sizes != NO_PATH).tolist() == [paths[row].isascii() for row in wanted.tolist()]
+    assert (sizes != NO_PATH).tolist() == [is_utf8(paths[row]) for row in wanted.tolist()]
 
     wanted, plain = wanted[sizes != NO_PATH], sizes[sizes != NO_PATH]
     out = np.zeros(int(plain.sum()) + 32 * wanted.size, np.uint8)
     section = out[: encode_entries(*files, wanted, plain, out)]
     found = list(MessageReader(section, BufferOrigin("x")).rest(pb.FileUnderConstructionEntry))
     ids = {row: int(rows[row]["id"] if row >= 0 else unread[~row]["id"]) for row in wanted.tolist()}
-    expected = [(ids[row], paths[row]) for row in wanted.tolist()]
+    expected = [(ids[row], paths[row].decode()) for row in wanted.tolist()]
     assert [(each.inodeId, each.fullPath) for each in found] == expected
 
     count = count_entries(section)

@@ -48,6 +48,8 @@ _NAMES = st.one_of(
     st.text(max_size=12).map(lambda text: text.encode("utf-8", "surrogatepass")),
     st.text("ab&<>\"',\\\n\x01é\ufffe\uffff\ufffd😀", max_size=9).map(str.encode),
     st.binary(max_size=9),
+    # near U+FFFE and U+FFFF
+    st.binary(max_size=2).map(lambda end: b"\xef\xbf" + end),
 )
 _PERMISSIONS = st.builds(
     pack_permission, st.sampled_from([0, USER]), st.sampled_from([0, GROUP]), st.integers(0, 0xFFFF)

@@ -100,7 +100,7 @@ def put_escaped(out, at, buf, pos, end, program):
     while pos < end:
         byte = octet(buf, pos)
         code = np.int64(byte)
-        if byte == 0xEF and end - pos > 2 and octet(buf, pos + 1) == 0xBF and octet(buf, pos + 2) >= 0xBE:
+        if byte == 0xEF and end - pos > 2 and octet(buf, pos + 1) == 0xBF and octet(buf, pos + 2) | 1 == 0xBF:
             code = np.int64(256) + octet(buf, pos + 2) - 0xBE
         start = program.escapes[np.uint64(code)]
         size = program.escapes[np.uint64(code + 1)] - start
