@@ -32,6 +32,8 @@ SETTINGS_HINT: Final = (
 _CONF: Final = "/conf"
 # with resolved variables; the XML form has the text of the files
 _AS_JSON: Final = {"Accept": "application/json"}
+# first release with one of the settings, and with JSON
+_SETTINGS_SINCE: Final = (2, 9)
 _ORDERED_SINCE: Final = (3, 4)
 _APACHE: Final = re.compile(r"\d+\.\d+(\.\d+)?(-SNAPSHOT)?")
 
@@ -54,12 +56,15 @@ class NamenodeSettings:
 
 
 def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> NamenodeSettings:
-    """Query the configuration of the NameNode at `base_url` (`http://host:port`).
+    """Query the configuration of the NameNode at `base_url` (`http://host:port`); older releases have no such settings.
 
     Raises:
         TransferError: the NameNode does not answer or, with a status, refuses the page or has none.
         TransferCancelledError: `cancel()` became true.
     """
+    version = ask_version(base_url, timeout=timeout, cancel=cancel)
+    if () < release_of(version) < _SETTINGS_SINCE:
+        return NamenodeSettings(version, {})
     url = servlet_url(base_url, {}, _CONF)
     status, content, _ = read_page(url, timeout, cancel, _AS_JSON)
     if status != HTTPStatus.OK:
@@ -68,7 +73,7 @@ def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = 
         values = {each["key"]: str(each["value"]) for each in json.loads(content)["properties"]}
     except (ValueError, KeyError, TypeError) as fault:
         raise TransferError(url, "the answer is not a configuration in JSON", status=status) from fault
-    return NamenodeSettings(ask_version(base_url, timeout=timeout, cancel=cancel), values)
+    return NamenodeSettings(version, values)
 
 
 def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:

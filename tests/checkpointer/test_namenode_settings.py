@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 
 import pytest
@@ -18,7 +19,6 @@ from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settin
 from engine.settings import ReplayRules
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import TRANSACTIONS, Clock, FakeRole, clock, role, standby_config
-from tests.socket_peer import saying, scripted_web
 from tests.web_server import QuietHandler, serving
 
 __all__ = ["clock", "role"]
@@ -33,21 +33,23 @@ KEYS = {
 }
 
 
-class _NameNode(QuietHandler):
-    """A NameNode of 3.5.0 with ordered deletion; like Hadoop's, it writes JSON only for this Accept header."""
-
-    def get(self) -> None:
-        conf: object = {"properties": [{"key": ORDERED, "value": " True ", "isFinal": False, "resource": "a"}]}
-        if self.path.startswith("/jmx"):
-            conf = {"beans": [{"SoftwareVersion": "3.5.0"}]}
-        elif self.headers["Accept"] != "application/json":
-            self.answer(200, b"<configuration/>")
-            return
-        self.answer(200, json.dumps(conf).encode())
+CONF = json.dumps({"properties": [{"key": ORDERED, "value": " True ", "isFinal": False, "resource": "hdfs-site.xml"}]})
 
 
-def page(body: str, status: str = "200 OK") -> bytes:
-    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
+@contextmanager
+def namenode(version: str, conf: str, status: int = 200) -> Iterator[str]:
+    """Serve a NameNode's version and configuration; like Hadoop's, it writes JSON only for this Accept header."""
+
+    class Handler(QuietHandler):
+        def get(self) -> None:
+            if self.path.startswith("/jmx"):
+                self.answer(200, json.dumps({"beans": [{"SoftwareVersion": version}]}).encode())
+            else:
+                json_wanted = self.headers["Accept"] == "application/json"
+                self.answer(status, conf.encode() if json_wanted else b"<configuration/>")
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}"
 
 
 def settings(version: str = "3.5.0", **values: str) -> NamenodeSettings:
@@ -58,23 +60,25 @@ def settings(version: str = "3.5.0", **values: str) -> NamenodeSettings:
 
 
 def test_configuration_of_a_namenode() -> None:
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _NameNode)) as server:
-        found = ask_settings(f"http://127.0.0.1:{server.server_port}", timeout=600.0)
+    with namenode("3.5.0", CONF) as url:
+        found = ask_settings(url, timeout=600.0)
     assert found == NamenodeSettings("3.5.0", {ORDERED: " True "})
     assert found.is_on(ORDERED)
 
 
+@pytest.mark.parametrize("version", ["2.7.3", "2.8.5"])
+def test_releases_without_these_settings_are_not_asked(version: str) -> None:
+    with namenode(version, "", 500) as url:
+        assert ask_settings(url, timeout=600.0) == NamenodeSettings(version, {})
+
+
 @pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (page("Unauthorized access", "403 Forbidden"), 403),
-        (page("<configuration/>"), 200),
-        (page('{"properties": [{"key": "a"}]}'), 200),
-    ],
+    ("conf", "status"),
+    [("Unauthorized access", 403), ("<configuration/>", 200), ('{"properties": [{"key": "a"}]}', 200)],
     ids=["refused", "XML", "without a value"],
 )
-def test_configuration_that_a_namenode_does_not_show_is_unknown(answer: bytes, status: int) -> None:
-    with scripted_web(saying(answer)) as url, pytest.raises(TransferError) as caught:
+def test_configuration_that_a_namenode_does_not_show_is_unknown(conf: str, status: int) -> None:
+    with namenode("3.5.0", conf, status) as url, pytest.raises(TransferError) as caught:
         ask_settings(url, timeout=600.0)
     assert caught.value.status == status
 
