@@ -28,7 +28,7 @@ EXPECTED: dict[str, type[errors.ImageFormatError]] = {
     "image-flip-no-md5-update": errors.DigestMismatchError,
     "image-layout-future": errors.UnsupportedLayoutError,
     "image-md5-malformed": errors.UnusableDigestError,
-    "image-md5-other-name": errors.DigestMismatchError,
+    "image-md5-other-name": errors.UnusableDigestError,
     "image-newest-bad-older-good": errors.BadMagicError,
     "image-no-md5": errors.MissingDigestError,
     "image-ondisk-version": errors.SummaryError,

@@ -177,4 +177,4 @@ def test_a_kernel_runs_even_if_it_cannot_be_stored(tmp_path: Path, fault: str) -
     found = ran(tmp_path, program)
     assert found.returncode == 0, found.stderr
     assert bool(list(cache.rglob("*.nbc"))) == (not fault)
-    assert ("not kept" in found.stderr) == (fault == FULL_DISK)
+    assert ("cannot be stored" in found.stderr) == (fault == FULL_DISK)

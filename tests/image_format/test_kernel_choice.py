@@ -86,7 +86,7 @@ folder = Path("FOLDER")
 image = folder / image_name(1)
 image.write_bytes(warm_up.small_image())
 write_md5_file(image, md5_of_file(image))
-merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made))
+merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made), reads=False)
 print(merged.name)
 """
 MODULES = {"inode": inode, "merge": merge, "scan": scan, "tables": tables}
