@@ -195,7 +195,7 @@ def archived(**values: Any) -> Observation[NodeState]:
         (Observation(NodeState(role="standby")), State.OK, "is not set"),
         (archived(), State.OK, "up to transaction 90, 3 transactions behind, complete 2 s ago"),
         (archived(missing_transactions=4), State.OK, "a purge removed 4 transactions before the archive had them"),
-        (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "4 transactions were purged"),
+        (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "a purge removed 4 transactions"),
         (archived(restorable_txid=-1), State.WARNING, "no image"),
         (archived(error="disk full"), State.WARNING, "/a is not filled: disk full"),
         (archived(lag_seconds=400.0), State.WARNING, "has been incomplete"),

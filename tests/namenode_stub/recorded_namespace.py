@@ -24,7 +24,7 @@ from journal.segment_format import SegmentCursor, encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp, UpdateMasterKeyOp
 from journal.values import DelegationKey
 from namenode_stub.backup_streams import BackupStreams
-from tests.recorded_cases import RECORDED
+from tests.journal.journal_support import RECORDED
 
 DEFAULT_CASE, BASIC_FILES = "hadoop-2.7.3/segments", "hadoop-2.7.3/basic-files"
 
