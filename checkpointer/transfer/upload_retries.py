@@ -296,8 +296,9 @@ class Uploader:
         started = time.monotonic()
         refusals: list[str] = []
         try:
-            self._confirm(image.path, image.txid)
             self._compare_settings(address, stopped)
+            # last, because the answer must not be old when the transfer begins
+            self._confirm(image.path, image.txid)
             transfer.begun = True
             began()
             result = upload_image(

@@ -81,13 +81,21 @@ def test_namenode_with_other_settings_of_replay_receives_no_image(tmp_path: Path
         assert rules == POLICY.rules
         return "".join(other) if address == servers[1].url else ""
 
+    confirmed: list[int] = []
     with namenodes(tmp_path, 2) as servers:
         clock = Clock()
-        subject = uploader(*(served.url for served in servers), clock=clock, differs=differs)
+        subject = uploader(
+            *(served.url for served in servers),
+            clock=clock,
+            differs=differs,
+            confirm=lambda path, txid: confirmed.append(txid),
+        )
         found = offered(subject, image)
         assert found[servers[0].url].result == "SUCCESS"
         assert "deletion.ordered is true there" in found[servers[1].url].error
         assert servers[1].store.received == []
+        # the settings are compared first, so that nothing delays a transfer after the image is confirmed
+        assert confirmed == [NEW_TXID]
         # after a correction, the image is offered again
         other.clear()
         clock.now += 100
