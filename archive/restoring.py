@@ -285,7 +285,7 @@ def _build(
             namespace.apply([neutral_op(txid)])
         if options.strip_tokens:
             namespace.namespace.secrets.clear()
-        namespace.save([current], rebase=False, observer=observer)
+        namespace.save([current], observer=observer)
         restored = None if row == NO_ROW else namespace.namespace.tree.path(row)
     if not image.is_file():
         raise ArchiveError(

@@ -21,7 +21,7 @@ from bench.floor import run_floor
 from bench.hadoop_merge import heap_for, merge_by_hadoop
 from bench.phases import Run, run_phases, run_process
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
-from bench.shape_layout import SHAPES
+from bench.shape_layout import SCATTERED, SHAPES
 from bench.shapes import make_shape
 from bench.table import MixResult, chart, markdown, numbers
 from engine.warm_up import warm_up
@@ -29,8 +29,6 @@ from engine.warm_up import warm_up
 _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
 _TRANSACTIONS = 1_000_000
-SCATTERED = "scattered"
-"""The mix that is measured on a separate image (`bench.shapes`)."""
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,13 @@ class Shape:
     snapshots: int = 0
 
 
+SCATTERED = "scattered"
+"""The shape that is also a mix of `python -m bench`, measured on an image of this shape."""
+
 SHAPES = {
     shape.label: shape
     for shape in (
-        Shape("scattered"),
+        Shape(SCATTERED),
         Shape("one directory", per_directory=0),
         Shape("small directories", per_directory=10),
         Shape("depth 200", depth=200, per_directory=100_000),

@@ -1,9 +1,10 @@
 """`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of tailing edits.
 
-An image of jobs is loaded once. In each round, transactions are applied in batches, as a tailer applies them, and the
-namespace is saved. The time of a checkpoint runs from its trigger until the image has its final name, and includes
-applying the last batches. Then the image is uploaded to a server, directly and through a relay of 1 Gbit/s. Like a
-NameNode, the server computes the MD5, syncs the file and renames it.
+An image of jobs, or of scattered directories, is loaded once. In each round, transactions are applied in batches, as a
+tailer applies them, and the namespace is saved. The time of a checkpoint runs from its trigger until the image has its
+final name, and includes applying the last batches. Then the image is uploaded to a server, directly and through a relay
+of 1 Gbit/s. Like a NameNode, the server computes the MD5, syncs the file and renames it. Finally, the image becomes the
+namespace's base.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ import psutil
 from bench.edits import write_edits
 from bench.floor import run_floor
 from bench.scene import machine, make_image, read_all
+from bench.shape_edits import write_scattered
+from bench.shape_image import write_shape
+from bench.shape_layout import SCATTERED, SHAPES, Layout
 from bench.transfer_sides import NAMESPACE, serving
 from checkpointer.transfer import UploadResult, upload_image
 from engine.observer import SilentObserver
@@ -31,7 +35,7 @@ from engine.warm_namespace import WarmNamespace
 from engine.warm_up import warm_up
 from hadoop_common.names import image_name
 from hadoop_common.process_tuning import collect_garbage_rarely
-from image_format.md5_file import md5_path
+from image_format.md5_file import md5_path, read_md5_file
 from journal.segment_file import EditLogSegment, SegmentTransactions, list_segments
 
 _BATCH = 1_000
@@ -44,15 +48,15 @@ class Round:
     """One checkpoint.
 
     Attributes:
-        checkpoint: seconds from its trigger until the image has its final name; `again`: seconds until the next batch
-            can be applied.
+        checkpoint: seconds from its trigger until the image has its final name.
+        rebase: seconds until the image is the base of the namespace, so that the next batch can be applied.
         tail: median of the CPU milliseconds for a batch of 1,000 transactions.
         memory: bytes of anonymous memory afterwards.
         committed: seconds from the trigger until the receiver confirms that it has the image, by connection.
     """
 
     checkpoint: float
-    again: float
+    rebase: float
     tail: float
     memory: int
     committed: dict[str, float]
@@ -107,25 +111,43 @@ def _round(
     begun = time.monotonic()
     tail += _apply(namespace, segments[-behind:])
     saved = namespace.save([current], observer=renamed).saved
-    again = time.monotonic() - begun
+    done = time.monotonic() - begun
     uploads = receiver.upload(saved.paths[0], saved.md5, saved.txid)
+    begun_rebase = time.monotonic()
+    namespace.rebase()
+    rebase = time.monotonic() - begun_rebase
     old = current / image_name(base)
     old.unlink()
     md5_path(old).unlink()
     memory = psutil.Process().memory_info()
     return Round(
         renamed.at - begun,
-        again,
+        rebase,
         1000 * statistics.median(tail),
         memory.rss - memory.shared,
-        {way: again + seconds for way, seconds in uploads.items()},
+        {way: done + seconds for way, seconds in uploads.items()},
     )
+
+
+def _scene(folder: Path, arguments: argparse.Namespace) -> Path:
+    """Write an image and segments of 1,000 transactions for all rounds; return the image's path."""
+    transactions = arguments.rounds * arguments.transactions
+    if arguments.mix == SCATTERED:
+        layout, current = Layout(SHAPES[SCATTERED], arguments.inodes), folder / "current"
+        current.mkdir()
+        image = write_shape(current, layout)
+        write_scattered(current, layout, _BATCH, segments=transactions // _BATCH)
+        return image
+    base = make_image(folder, arguments.inodes, snapshots=False, seed=1)
+    write_edits(base, transactions, arguments.mix, segment=_BATCH)
+    return base.path
 
 
 def main() -> None:
     """Run the measurements and print them."""
     parser = argparse.ArgumentParser(prog="python -m bench.standby", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
+    parser.add_argument("--mix", choices=("jobs", SCATTERED), default="jobs")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--transactions", type=int, default=100_000, help="transactions of a round")
     parser.add_argument("--behind", type=int, default=10_000, help="of them, not applied when a checkpoint begins")
@@ -136,17 +158,18 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         WarmNamespace() as namespace,
-        serving("serve", folder, stored := Path(folder) / "stored", 0) as server,
+        serving("namenode", stored := Path(folder) / "stored") as server,
         serving("relay", server.url, _GIGABIT) as relay,
     ):
         receiver = _Receiver({"loopback": server.url, "1 Gbit/s": relay.url}, stored)
-        base = make_image(Path(folder), arguments.inodes, snapshots=False, seed=1)
-        write_edits(base, arguments.rounds * arguments.transactions, "jobs", segment=_BATCH)
-        current = base.path.parent
+        image = _scene(Path(folder), arguments)
+        current = image.parent
         segments = list_segments(current)
         read_all(current)
-        floor = run_floor(base.path, current / "copy")
-        namespace.load(base.path)
+        floor = run_floor(image, current / "copy")
+        namespace.load(image)
+        # A NameNode has received images before.
+        receiver.upload(image, read_md5_file(image).hex(), namespace.base_txid)
         size, behind = arguments.transactions // _BATCH, arguments.behind // _BATCH
         rounds = [
             _round(namespace, current, segments[at : at + size], behind, receiver)
@@ -161,8 +184,8 @@ def main() -> None:
     for each in rounds:
         uploads = ", ".join(f"{seconds:.2f} s until uploaded over {way}" for way, seconds in each.committed.items())
         print(
-            f"checkpoint {each.checkpoint:.2f} s, {each.checkpoint / whole:.2f} x floor, {each.again:.2f} s until the "
-            f"next batch, {uploads}; {each.tail:.1f} ms of CPU time for {_BATCH:,} transactions; "
+            f"checkpoint {each.checkpoint:.2f} s, {each.checkpoint / whole:.2f} x floor, {uploads}; "
+            f"rebase {each.rebase:.2f} s; {each.tail:.1f} ms of CPU time for {_BATCH:,} transactions; "
             f"{each.memory >> 20} MiB",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""The processes of `bench.transfer`: our server, a minimal server, a slow connection, our clients.
+"""The processes of `bench.transfer`: our server, a receiver like a NameNode, minimal and slow ones, our clients.
 
 A server prints its port and exits when its input ends; a client prints its wall and CPU seconds.
 """
@@ -6,6 +6,7 @@ A server prints its port and exits when its input ends; a client prints its wall
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import resource
@@ -18,11 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import psutil
+from flask import Blueprint, Response, request
 
 from checkpointer.transfer import UploadResult, download_image, upload_image
+from hadoop_common.image_servlet import DIGEST_HEADER
 from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED, Throttle
@@ -32,6 +36,8 @@ from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_transfer_servlet import TransferOptions, image_transfer_blueprint
+from servlets.received_files import ImageReceiver
+from servlets.transfer_requests import parse_digest, parse_put
 from tests.loopback_relay import LoopbackRelay
 
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")
@@ -105,6 +111,25 @@ def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
     shown = None if tls is None else ServerTls(_tls(tls))
     with HttpServer(create_application(blueprint), _LOOPBACK, 0, tls=shown) as server:
+        print(server.address[1], flush=True)
+        sys.stdin.read()
+
+
+def namenode(target: Path, tls: Path | None) -> None:
+    """Receive images like a NameNode: compare length and MD5, sync the file and rename it, without a full check."""
+    servlet = Blueprint("namenode", __name__)
+
+    @servlet.put("/imagetransfer")
+    def put() -> Response:
+        offered = parse_put(request.args)
+        body = cast(io.RawIOBase, request.stream)
+        with ImageReceiver([target], offered.txid) as receiver:
+            while count := body.readinto(receiver.room()):
+                receiver.took(count)
+            receiver.commit(size=offered.size, md5=parse_digest(request.headers.get(DIGEST_HEADER)))
+        return Response()
+
+    with HttpServer(create_application(servlet), _LOOPBACK, 0) as server:
         print(server.address[1], flush=True)
         sys.stdin.read()
 
@@ -223,6 +248,7 @@ def main() -> None:
     sides = parser.add_subparsers(dest="side", required=True)
     for name, arguments in {
         "serve": ("folder", "target", "bandwidth"),
+        "namenode": ("target",),
         "plain": ("image",),
         "download": ("url", "txid", "target"),
         "upload": ("url", "txid", "image"),
@@ -234,7 +260,7 @@ def main() -> None:
             parsed.add_argument(argument, type=kind)
         parsed.add_argument("--tls", type=Path, help="folder with ssl-server.xml and ssl-client.xml")
     given = vars(parser.parse_args())
-    known: list[Callable[..., None]] = [serve, plain, relay, download, upload]
+    known: list[Callable[..., None]] = [serve, namenode, plain, relay, download, upload]
     side = {each.__name__: each for each in known}[given.pop("side")]
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     side(**given)

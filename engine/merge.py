@@ -38,4 +38,4 @@ def merge(
     with WarmNamespace(settings) as namespace:
         namespace.load(image_path, observer)
         namespace.apply(ops, expected=expected, observer=observer)
-        return namespace.save(directories, rebase=False, observer=observer)
+        return namespace.save(directories, observer=observer)

@@ -7,8 +7,11 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
     apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
              operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
              then.
-    save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
-             nothing is loaded. The image is valid once it is renamed, even if it cannot be opened again.
+    save     loaded -> saved, which is loaded and readable too. A cancellation changes nothing; after any other fault
+             nothing is loaded.
+    rebase   saved -> loaded with the new image as its base, or nothing is loaded if that image cannot be opened.
+             `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
+             can begin before it.
 
 There is no state between these: a namespace that may be half changed is released before the error propagates.
 """
@@ -38,6 +41,7 @@ from engine.observer import Observer, SilentObserver
 from engine.op_source import OpSource, is_between
 from engine.read_gate import ReadGate
 from engine.replay import replay
+from engine.saved_image import SavedImage
 from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
@@ -106,6 +110,7 @@ class WarmNamespace:
         self._open: _OpenedImage | None = None
         self._stale = False
         self._refused: tuple[CheckKey, ImageFormatError] | None = None
+        self._next_base: SavedImage | None = None
         self._base_txid = 0
         self._load_seconds = self._replay_seconds = 0.0
         self.gate = ReadGate()
@@ -123,6 +128,7 @@ class WarmNamespace:
         self._release(None, None, None)
 
     def _release(self, *error: Any) -> None:
+        self._next_base = None
         if self._open is None:
             return
         with self.gate.changing():
@@ -288,6 +294,7 @@ class WarmNamespace:
             JournalError, ReplayError, ImageFormatError: see `replay`.
             CheckpointCancelledError: the observer cancelled.
         """
+        self.rebase()
         watcher = observer or SilentObserver()
         if self._recorder is not None and read is not None:
             self._recorder.check_resumed(read)
@@ -312,31 +319,42 @@ class WarmNamespace:
             return limited if recorder is None else limited.observed(recorder.record_opening)
         return OpSource(ops if recorder is None else recorder.record_all(ops))
 
-    def save(
-        self, folders: Sequence[Path], *, rollback: bool = False, rebase: bool = True, observer: Observer | None = None
-    ) -> MergeResult:
-        """Save the present namespace in all folders (`save_image`); the new image becomes the base.
-
-        If the new image cannot be opened again, nothing is usable, but the save is valid.
+    def save(self, folders: Sequence[Path], *, rollback: bool = False, observer: Observer | None = None) -> MergeResult:
+        """Save the present namespace in all folders (`save_image`).
 
         Args:
             rollback: name it `fsimage_rollback_TXID`.
-            rebase: False if the namespace is not used afterwards.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; nothing of the new image is left.
             StorageError: the image could not be saved in any folder.
             CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
         """
-        # A separate method, so that no local variable keeps the old mapping.
+        self.rebase()
         with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
-            if rebase:
-                arrays = self._updated(update)
-                # `update` refers to the old index.
-                del update
-                self._rebase(result.saved.paths[0], arrays)
-            return result
+        self._next_base = SavedImage(result.saved.paths[0], update)
+        return result
+
+    def rebase(self) -> None:
+        """Make the image of the last `save` the base; without such an image, do nothing.
+
+        If the image cannot be opened, or its file was replaced, nothing is usable afterwards.
+        """
+        base = self._next_base
+        if base is None:
+            return
+        path = base.path
+        with self.gate.occupying():
+            if not base.in_place():
+                _LOG.warning("%s was replaced or removed; the newest image will be loaded", path)
+                self.close()
+                return
+            arrays = self._updated(base.update)
+            # `update` refers to the old index.
+            del base
+            self._next_base = None
+            self._rebase(path, arrays)
 
     def measure(self, observer: Observer | None = None) -> int:
         """Return the size in bytes of the image that `save` would write; no file is written.
@@ -409,7 +427,7 @@ class WarmNamespace:
             opened.digest.confirm()
         if opened.loaded.image is not opened.image:
             raise ValueError("an image that was converted to another layout cannot be handed over")
-        self._open = None
+        self._open = self._next_base = None
         opened.resources.pop_all()
         return opened.loaded
 

@@ -140,7 +140,9 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
         namespace.apply(SegmentTransactions([segment], first))
         if reads:
             _count(namespace)
-        return namespace.save([folder]).saved.paths[0]
+        saved = namespace.save([folder]).saved.paths[0]
+        namespace.rebase()
+        return saved
 
 
 def _count(namespace: WarmNamespace) -> None:

@@ -56,6 +56,7 @@ class UploadResult(Enum):
 
 # size of the largest piece that is read and sent at a time; a piece may consist of several chunks
 _MAX_PIECE = 1 << 20
+_READ_AHEAD = 8 << 20
 _MAX_CHUNKS = 16
 
 _RESULTS = {result.value: result for result in UploadResult}
@@ -228,6 +229,8 @@ class _PutRequest:
 
     def _read(self, image: BufferedReader, room: memoryview) -> memoryview:
         with file_faults(self._path, "cannot be read"):
+            # The disk reads the following pieces while this piece is sent; a new image is not in the page cache.
+            os.posix_fadvise(image.fileno(), self._sent + _READ_AHEAD, len(room), os.POSIX_FADV_WILLNEED)
             count = image.readinto(room)
         if not count:
             raise TransferError(

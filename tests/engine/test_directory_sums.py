@@ -103,6 +103,7 @@ def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
         made = [mkdir("/a", 20001), mkdir("/a/b", 20002), add("/a/b/f", 20003), close("/a/b/f", blocks=[block(1)])]
         play(namespace, made, compiled=False)
         namespace.save([tmp_path])
+        namespace.rebase()
         yield namespace
 
 
@@ -182,6 +183,7 @@ def test_uncompiled_kernels_give_the_same_sums(
     play(warm, [*made, CreateSnapshotOp(snapshot_root="/s", snapshot_name="s"), rename("/s/d", "/a/d")], compiled=False)
     check(warm)
     warm.save([tmp_path])
+    warm.rebase()
     check(warm)
     play(warm, [mkdir("/new", 20009), rename("/a/b", "/new/b"), add("/new/b/g", 20010), delete("/a/d")], compiled=True)
     check(warm)
@@ -192,6 +194,7 @@ def test_last_block_of_open_files_in_the_image_counts_as_full(tmp_path: Path) ->
         warm.load(ImageBuilder(LAYOUT).save(tmp_path))
         play(warm, [mkdir("/a", 20001), add("/a/open", 20002, blocks=[block(1)])], compiled=False)
         warm.save([tmp_path])
+        warm.rebase()
         assert totals(warm, 20001) == SubtreeTotals(1, 1, 7, 3 * 128)
         check(warm)
 

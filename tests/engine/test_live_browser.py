@@ -242,6 +242,7 @@ def test_walk_continues_after_a_checkpoint_or_load(
                 play(warm, mkdir("/z0/x", 20500))
             else:
                 warm.save([folder])
+                warm.rebase()
                 gc.collect()
                 assert namespace() is None
 
@@ -281,6 +282,7 @@ def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp
         if not number:
             # in the second pass, the diffs are read from an image
             warm.save([folder])
+            warm.rebase()
     assert before == (1, 0, 0)
 
 
@@ -345,6 +347,7 @@ def test_directory_that_exists_only_in_a_snapshot_keeps_its_path(warm: WarmNames
         if not number:
             (folder := tmp_path / "saved").mkdir()
             warm.save([folder])
+            warm.rebase()
 
 
 def loaded(warm: WarmNamespace) -> tuple[int, int, int]:

@@ -144,6 +144,7 @@ def test_updated_index_equals_a_scan_of_the_saved_image(case: Case, tmp_path: Pa
         warm.apply(SegmentTransactions(plan.segments, plan.image_txid + 1))
         with patch.object(IndexArrays, "scan", side_effect=AssertionError):
             saved = warm.save([plan.folder]).saved.paths[0]
+            warm.rebase()
         assert isinstance(warm.namespace.base, ImageIndex)
         with ImageFile.open(saved) as image:
             check_update(warm.namespace.base.arrays, IndexArrays.scan(image))

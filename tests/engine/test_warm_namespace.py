@@ -82,6 +82,8 @@ def test_old_image_is_unmapped(warm: WarmNamespace, base: Path, out: Path) -> No
     assert mapped(base)
     play(warm, STEPS[0])
     saved = warm.save([out]).saved.paths[0]
+    assert mapped(base)
+    warm.rebase()
     assert mapped(saved)
     assert not mapped(base)
     warm.load(base)
@@ -95,11 +97,13 @@ def test_index_is_updated_without_a_scan(warm: WarmNamespace, out: Path, monkeyp
     for step in STEPS[:2]:
         play(warm, step)
         warm.save([out])
+        warm.rebase()
     assert scans == []
     # a large index is not in memory twice
     monkeypatch.setattr("engine.warm_namespace._MAX_UPDATE", 1)
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
+    warm.rebase()
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
 
 
@@ -345,10 +349,45 @@ def test_image_is_saved_even_if_it_cannot_be_reopened(
     with monkeypatch.context() as patched:
         patched.setattr("engine.base_loader.load_image", broken)
         result = warm.save([out])
+        warm.rebase()
     assert result.saved.paths[0].is_file()
     assert not warm.usable
     warm.load(result.saved.paths[0])
     play(warm, STEPS[1])
+
+
+def test_saved_namespace_can_be_read_until_its_image_becomes_the_base(
+    warm: WarmNamespace, base: Path, out: Path
+) -> None:
+    play(warm, STEPS[0])
+    saved = warm.save([out])
+    # retention of images does not wait for the new base
+    base.unlink()
+    with warm.reading(saved.txid, 0) as browser:
+        assert [each.inode.name for each in browser.chain(20002)] == [b"", b"a", b"b"]
+    assert warm.usable
+    # archives link images, and a rolling upgrade's end renames them
+    (out / "link").hardlink_to(saved.saved.paths[0])
+    warm.rebase()
+    assert (warm.usable, warm.base_txid) == (True, saved.txid)
+
+
+@pytest.mark.parametrize("replace_file", [True, False])
+def test_saved_image_that_another_program_replaced_does_not_become_the_base(
+    warm: WarmNamespace, base: Path, out: Path, replace_file: bool
+) -> None:
+    play(warm, STEPS[0])
+    path = warm.save([out]).saved.paths[0]
+    if replace_file:
+        (other := out / "other").write_bytes(path.read_bytes())
+        other.rename(path)
+    else:
+        path.unlink()
+    warm.rebase()
+    assert not warm.usable
+    warm.rebase()
+    warm.load(base)
+    assert warm.usable
 
 
 def test_wrong_digest_is_reported_before_a_save(base: Path, out: Path) -> None:

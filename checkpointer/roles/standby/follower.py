@@ -285,6 +285,7 @@ class JournalFollower:
         return True
 
     def _catch_up(self, observer: Observer) -> None:
+        self._warm.rebase()
         if not self._storage.is_formatted():
             self._start_over("this node has no image", observer)
         else:
