@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 _PREDICTED = (300_000_000, 1_000_000_000)
-_REFUTED = (
-    "The margins are the largest residuals above. Two results of `python -m bench.large` would refute the predictions. "
-    "The first is a load and write time of the largest image that deviates from the line through the smaller images by "
-    "more than this margin. The second is a higher anonymous memory use for this image than predicted. The predictions "
-    "assume a disk that reads the old image and writes the new image as fast as their bytes are digested."
+_VALIDITY = (
+    "The margins are the largest residuals above. The predictions assume that the page cache holds the old image, and "
+    "that the disk writes the new image as fast as its bytes are digested. A larger image is read from the disk, which "
+    "takes longer: [docs/performance.md](../docs/performance.md#whole-checkpoints-up-to-300-million-inodes) contains "
+    "measurements of up to 300,000,000 inodes and the model that follows from them."
 )
 _LEAST = 3
 """Minimum number of measurements for a function with three constants."""
@@ -86,4 +86,4 @@ def model_section(measured: Sequence[Measurement]) -> list[str]:
         clock, room = (model.at(inodes, transactions) for model in (seconds, memory))
         time, size = f"{clock:.0f} | predicted, ±{off[0]:.0%}", f"{room / 1e6:,.0f} | predicted, ±{off[1]:.0%}"
         out.append(f"| {inodes:,} | {transactions:,} | | {time} | | {size} |")
-    return [*out, "", textwrap.fill(_REFUTED, 120)]
+    return [*out, "", textwrap.fill(_VALIDITY, 120, break_on_hyphens=False)]
