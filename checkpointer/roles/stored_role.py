@@ -7,8 +7,8 @@ from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.transfer.upload_retries import Uploader
 from checkpointer.transfer.upload_target import UploadTarget
+from checkpointer.transfer.uploader import Uploader
 from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig
 

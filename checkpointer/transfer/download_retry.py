@@ -1,6 +1,6 @@
 """A few retries of a download after connection faults, with increasing delays.
 
-`upload_retries` repeats uploads.
+`uploader` repeats uploads.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import requests
 
-import checkpointer.transfer.upload_retries as uploader_module
+import checkpointer.transfer.uploader as uploader_module
 from checkpointer.daemon.process import serve
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.role import StandbyRole

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.transfer.upload_retries as uploader_module
+import checkpointer.transfer.uploader as uploader_module
 from checkpointer.daemon.blueprints import RoleImages
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.role import StandbyRole
@@ -235,8 +235,8 @@ def test_unmounted_journal_is_reported_until_it_is_mounted(daemon: Daemon, stub:
         "image_format.publish.write_md5_file",
         "image_format.publish.rename_durably",
         "checkpointer.roles.checkpoint_end.enforce_retention",
-        "checkpointer.transfer.upload_retries.upload_image",
-        "checkpointer.transfer.upload_retries.read_md5_file",
+        "checkpointer.transfer.uploader.upload_image",
+        "checkpointer.transfer.uploader.read_md5_file",
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])

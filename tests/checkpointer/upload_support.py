@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
 from checkpointer.transfer.upload_target import Upload
+from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.settings import ReplayRules
 from hadoop_common.back_off import BackOff
 from tests.checkpointer.service_support import Clock

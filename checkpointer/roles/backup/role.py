@@ -34,8 +34,8 @@ from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import require_space
-from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
 from checkpointer.transfer.upload_target import Upload
+from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.txn_runs import ImageId, TxnRecorder

@@ -46,8 +46,8 @@ from checkpointer.storage.usable_images import ImageCopy, content_fault
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
-from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
 from checkpointer.transfer.upload_target import Upload, UploadTarget
+from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments

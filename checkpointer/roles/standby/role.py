@@ -32,8 +32,8 @@ from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.rollback_images import latest_rollback_image, started_at
 from checkpointer.storage.usable_images import ImageCopy
-from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
 from checkpointer.transfer.upload_target import Upload
+from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import WarmNamespace

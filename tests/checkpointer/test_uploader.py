@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.transfer.upload_retries as uploader_module
+import checkpointer.transfer.uploader as uploader_module
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from engine.errors import CheckpointCancelledError
