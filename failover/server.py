@@ -16,9 +16,9 @@ from failover.errors import (
     SecondControllerError,
     ZooKeeperAwayError,
 )
-from failover.facts import ControllerFacts, metrics_blueprint, readiness
 from failover.health import HealthMonitor
 from failover.settings import FailoverSettings
+from failover.status import ControllerFacts, metrics_blueprint, readiness
 from hadoop_common.access import Resource
 from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import Refusals

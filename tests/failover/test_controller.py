@@ -10,8 +10,8 @@ import pytest
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.election import Election
-from failover.facts import ControllerFacts, readiness
 from failover.health import HealthReport, NameNodeHealth
+from failover.status import ControllerFacts, readiness
 from failover.transitions import TransitionError
 from hadoop_common.errors import HdfsError
 from hadoop_common.zookeeper.session import ZooKeeperAddress

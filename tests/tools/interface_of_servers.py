@@ -14,8 +14,8 @@ from prometheus_client.core import Metric
 import failover.server
 import journal_node.server
 from checkpointer.daemon.blueprints import daemon_blueprints
-from failover.facts import ControllerFacts, controller_families
 from failover.settings import FailoverSettings
+from failover.status import ControllerFacts, controller_families
 from hadoop_common.configuration import Configuration
 from install.monitoring import alert_names, families
 from journal_node.config import JournalNodeConfig
