@@ -32,7 +32,7 @@ from journal_node.journal_metrics import journal_metrics_blueprint
 from journal_node.node import JournalNode
 from journal_node.peers import RpcPeer, others
 from journal_node.places import JournalPlaces
-from journal_node.sync import SyncThread
+from journal_node.sync_thread import SyncThread
 from servlets.application import create_application
 from servlets.http_authenticator import restrict
 from servlets.jmx import jmx_blueprint

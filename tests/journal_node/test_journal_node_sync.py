@@ -11,7 +11,7 @@ from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_values import EditLogManifest
 from hadoop_rpc.qjournal_values import NodeManifest
 from journal_node.node import JournalNode
-from journal_node.sync import SyncThread
+from journal_node.sync_thread import SyncThread
 from tests.journal_node.journal_node_support import JOURNAL, Network, formatted
 from tests.journal_node.memory_disk import MemoryDisk
 
