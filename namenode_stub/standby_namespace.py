@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from checkpointer.roles.standby.edit_source import EditSource
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.storage.rollback_images import promote_rollback_images

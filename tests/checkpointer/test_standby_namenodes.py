@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from checkpointer.roles.standby.image_fetcher import gap_alarm
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
 from hadoop_rpc.ha_protocol import HAState

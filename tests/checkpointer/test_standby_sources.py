@@ -12,7 +12,8 @@ from checkpointer.roles.standby import open_edit_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo

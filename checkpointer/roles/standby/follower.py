@@ -28,7 +28,8 @@ from pathlib import Path
 
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacement, gap_alarm
-from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
+from checkpointer.roles.standby.lag_watch import LagWatch
+from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action

@@ -1,6 +1,4 @@
-"""Two monitors of the flow of edits: one requests rolls of the active's log, and one detects edits that wait too
-long.
-"""
+"""Monitor of the flow of edits that requests rolls of the active's log (dfs.ha.log-roll.period)."""
 
 from __future__ import annotations
 
@@ -8,14 +6,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from checkpointer.roles.standby.lag_watch import START_OF_SEGMENT
 from checkpointer.roles.standby.namenodes import NameNodes
 from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-# A new segment contains START_LOG_SEGMENT, which does not count as a waiting transaction.
-_START_OF_SEGMENT = 1
 
 
 class LogRoller:
@@ -107,7 +104,7 @@ class LogRoller:
             return ""
         self._silence.ended()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
-        if self.active_txid <= applied + _START_OF_SEGMENT:
+        if self.active_txid <= applied + START_OF_SEGMENT:
             # None of the answering NameNodes is ahead. If the NameNode that was ahead is silent now, its transactions
             # are still missing.
             if self._ahead_address in found:
@@ -132,51 +129,3 @@ class LogRoller:
 
     def _raise(self, text: str, hint: str = "Check that the active writes its edits to that location.") -> None:
         self._fault.occurred(text, hint=hint, txid=self._applied, phase="roll")
-
-
-class LagWatch:
-    """Alarm about edits that wait to be applied. One thread records each tail; any thread may read the alarm.
-
-    Args:
-        threshold: seconds that edits may wait while no edit is applied; 0 if unlimited.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, threshold: float, *, clock: Callable[[], float]) -> None:
-        self.threshold = threshold
-        self._clock = clock
-        self._applied = -1
-        self._behind_since: float | None = None
-        self._fault = RecurringFault(_LOG, "edits are applied again", unit="checks", clock=clock)
-
-    @property
-    def alarm(self) -> str:
-        """Message with the waiting time and the newest transaction; "" while edits do not wait too long."""
-        return self._fault.alarm
-
-    def note(self, applied: int, *, source: int, active: int) -> None:
-        """Record the newest known transactions after a tail.
-
-        Args:
-            applied: newest transaction in the namespace.
-            source: newest transaction in the journal.
-            active: newest transaction of the active NameNode; later edits may arrive with its next segment.
-        """
-        now = self._clock()
-        behind = source > applied or active > applied + _START_OF_SEGMENT
-        if applied > self._applied:
-            self._fault.ended()
-        if not behind or applied != self._applied:
-            self._behind_since = None
-        if behind and self._behind_since is None:
-            self._behind_since = now
-        self._applied = applied
-        waited = 0.0 if self._behind_since is None else now - self._behind_since
-        if not behind or self.threshold <= 0 or waited <= self.threshold:
-            # No edits wait too long, or the time is unlimited. This does not mean that edits were applied.
-            self._fault.forget()
-            return
-        who = "the journal contains" if source >= active else "the active NameNode wrote"
-        newest = max(source, active)
-        text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
-        self._fault.occurred(text, hint="Check what delays the edits; other alarms may show the cause.", txid=applied)
