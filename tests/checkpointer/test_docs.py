@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_common.exit_codes import ExitCode
+from node_state.alarm_kinds import ALARM_KINDS, OTHER, ROLE
 from tests.interop.hadoop_home import HADOOP_RELEASES
 from tests.tools.doc_tables import DOCS, TABLES
 from tests.tools.hints import PACKAGES
@@ -68,6 +69,19 @@ def test_every_module_that_a_page_names_exists() -> None:
             missing.append(name)
     assert inner
     assert missing == []
+
+
+def test_tables_of_features_name_the_module_of_each_alarm_and_path() -> None:
+    section = (DOCS / "architecture.md").read_text().partition("\n## Where things are\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| `([a-z_0-9.]+)` \|$", section, re.MULTILINE)
+    sources = {name: ROOT / f"{name.replace('.', '/')}.py" for _, name in rows}
+    assert len(rows) == len(re.findall(r"^\| (?!---)", section, re.MULTILINE)) - section.count("|---|---|")
+    assert [name for name, path in sources.items() if not path.is_file()] == []
+    alarms = [(kind, name) for text, name in rows if " alarm" in text for kind in re.findall(r"`(\w+)`", text)]
+    paths = [(path, name) for text, name in rows for path in re.findall(r"`(/[^`]+)`", text)]
+    assert {kind for kind, _ in alarms} == set(ALARM_KINDS) - {ROLE, OTHER}
+    assert paths
+    assert [each for each in (*alarms, *paths) if f'"{each[0]}"' not in sources[each[1]].read_text()] == []
 
 
 def test_every_class_in_the_glossary_is_in_the_module_that_it_names() -> None:
