@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.checks.registry import CHECKS
 from hadoop_common.exit_codes import ExitCode
 from node_state.alarm_kinds import ALARM_KINDS, OTHER, ROLE
 from tests.interop.hadoop_home import HADOOP_RELEASES
@@ -71,17 +72,43 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert missing == []
 
 
-def test_tables_of_features_name_the_module_of_each_alarm_and_path() -> None:
-    section = (DOCS / "architecture.md").read_text().partition("\n## Where things are\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| ([^|]+) \| `([a-z_0-9.]+)` \|$", section, re.MULTILINE)
-    sources = {name: ROOT / f"{name.replace('.', '/')}.py" for _, name in rows}
-    assert len(rows) == len(re.findall(r"^\| (?!---)", section, re.MULTILINE)) - section.count("|---|---|")
-    assert [name for name, path in sources.items() if not path.is_file()] == []
-    alarms = [(kind, name) for text, name in rows if " alarm" in text for kind in re.findall(r"`(\w+)`", text)]
-    paths = [(path, name) for text, name in rows for path in re.findall(r"`(/[^`]+)`", text)]
+def test_tables_of_features_name_existing_modules() -> None:
+    tables = _part("architecture", "Where things are")
+    rows = re.findall(r"^\| (?!-)(?!.* \| module \|$).*", tables, re.MULTILINE)
+    assert len(rows) == len(_features()) > 100
+    assert [name for _, name in _features() if not _path(name).is_file()] == []
+
+
+def test_tables_of_features_name_the_modules_of_alarms_and_paths() -> None:
+    alarms = [(kind, name) for text, name in _features() if " alarm" in text for kind in _words(text)]
+    paths = [(path, name) for text, name in _features() for path in re.findall(r"`(/[^`]+)`", text)]
     assert {kind for kind, _ in alarms} == set(ALARM_KINDS) - {ROLE, OTHER}
     assert paths
-    assert [each for each in (*alarms, *paths) if f'"{each[0]}"' not in sources[each[1]].read_text()] == []
+    assert [(word, name) for word, name in (*alarms, *paths) if f'"{word}"' not in _path(name).read_text()] == []
+
+
+def test_tables_of_features_name_the_modules_of_checks() -> None:
+    named = [(check, name) for text, name in _features() if text.startswith("checks") for check in _words(text)]
+    modules = {check.name: check.decide.__module__ for check in CHECKS}
+    assert named
+    assert [(check, name) for check, name in named if modules[check] != name] == []
+
+
+def _features() -> list[tuple[str, str]]:
+    """Return the features in the tables of architecture.md, with their modules."""
+    return re.findall(r"^\| ([^|]+) \| `([a-z_0-9.]+)` \|$", _part("architecture", "Where things are"), re.MULTILINE)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"`(\w+)`", text)
+
+
+def _path(module: str) -> Path:
+    return ROOT / f"{module.replace('.', '/')}.py"
+
+
+def _part(page: str, title: str) -> str:
+    return (DOCS / f"{page}.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_every_class_in_the_glossary_is_in_the_module_that_it_names() -> None:
@@ -124,5 +151,5 @@ def test_results_in_the_readme_match_performance_md() -> None:
 
 
 def test_table_of_exit_codes_is_complete() -> None:
-    page = (DOCS / "operations.md").read_text().partition("\n## Exit codes\n")[2].partition("\n## ")[0]
-    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [*ExitCode, 130]
+    codes = re.findall(r"^\| (\d+) \|", _part("operations", "Exit codes"), re.MULTILINE)
+    assert [int(code) for code in codes] == [*ExitCode, 130]
