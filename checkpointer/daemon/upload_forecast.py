@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import ImageKind
 from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
+from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
 
 _LOG = logging.getLogger(__name__)
 # short, because a checkpoint waits for the responses although it does not depend on them
@@ -96,13 +97,14 @@ class UploadForecast:
     def settings_fault(self, cancelled: Callable[[], bool]) -> str:
         """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
 
-        A NameNode that does not answer counts as active, and as having its former settings, until it answers.
+        While no NameNode is known to be active, a former active NameNode that does not answer counts as active, and as
+        having its former settings.
 
         Raises:
             TransferCancelledError: `cancelled()` became true.
         """
         with self._lock:
-            active = [address for address, each in self._last.items() if each.state == _ACTIVE]
+            active = _active_namenodes(self._known) or _active_namenodes(self._last)
         for address in active:
             self._update_settings(address, cancelled)
             known = self._settings.get(address)
@@ -227,21 +229,38 @@ class UploadForecast:
         with self._lock:
             known, expected = self._known.get(address), self._refused_until.get(address)
         if expected is None and known is not None:
-            expected = known.takes_from(self.config.period)
+            period, _ = self._image_rule(address)
+            expected = known.takes_from(period)
         return expected if expected is not None and expected > self._wall() else None
 
     def expected_refusals(self, txid: int) -> list[str]:
         """Return a sentence for each NameNode that will refuse the image at `txid` now."""
-        now, period, transactions = self._wall(), self.config.period, self.config.transactions
+        now = self._wall()
         with self._lock:
             known = dict(self._known)
-        return [
-            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last image is "
-            f"{max(0.0, now - (node.last_at or now)):.0f} s old, expected {min_image_age(period)} s or {transactions} "
-            "transactions"
-            for address, node in known.items()
-            if node.refuses(txid, now, period=period, transactions=transactions)
-        ]
+        found = []
+        for address, node in known.items():
+            period, transactions = self._image_rule(address)
+            if node.refuses(txid, now, period=period, transactions=transactions):
+                age = max(0.0, now - (node.last_at or now))
+                found.append(
+                    f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last "
+                    f"image is {age:.0f} s old, expected {min_image_age(period)} s or {transactions} transactions"
+                )
+        return found
+
+    def _image_rule(self, address: str) -> tuple[float, int]:
+        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image;
+        ours if its own values are unknown.
+        """
+        theirs = self._settings.get(address, NamenodeSettings())
+        period = theirs.get(CHECKPOINT_PERIOD, self.config.period)
+        return period, theirs.get(CHECKPOINT_TXNS, self.config.transactions)
+
+
+def _active_namenodes(reports: Mapping[str, ImageAcceptance]) -> list[str]:
+    """Return the NameNodes that report that they are active."""
+    return [address for address, each in reports.items() if each.state == _ACTIVE]
 
 
 def _is_newer(new: ImageAcceptance, old: ImageAcceptance) -> bool:

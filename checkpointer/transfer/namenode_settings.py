@@ -1,7 +1,7 @@
-"""Comparison of our settings of replay with a NameNode's, which its web server reports at /conf.
+"""A NameNode's settings, which its web server reports at /conf, and their comparison with our settings of replay.
 
-Operations do not contain these settings. An image that was replayed with other settings differs from the NameNode's
-namespace, and later edits may not fit it: a NameNode that starts from such an image stops.
+Operations do not contain the settings of replay. An image that was replayed with other settings differs from the
+NameNode's namespace, and later edits may not fit it: a NameNode that starts from such an image stops.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, never, refusal, servlet_url
 from checkpointer.transfer.image_acceptance import ask_version, read_page, release_of
 from engine.settings import ReplayRules
+from hadoop_common.config_key import ConfigKey
+from hadoop_common.configuration import Configuration, FaultCollector
 from site_config.merge_keys import (
     SNAPSHOT_CAPTURE_OPENFILES,
     SNAPSHOT_DELETION_ORDERED,
     SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS,
     SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE,
 )
+
+T = TypeVar("T")
 
 SETTINGS_HINT: Final = (
     "Set the key as in the NameNode's configuration (http://NAMENODE/conf), and reload the daemon. Until then, the "
@@ -47,8 +51,15 @@ class NamenodeSettings:
         values: its keys with a value, including the defaults of its release.
     """
 
-    version: str
-    values: Mapping[str, str]
+    version: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: ConfigKey[T], default: T) -> T:
+        """Return the value of `key`, or `default` if it is unknown or faulty."""
+        if key.name not in self.values:
+            return default
+        settings = Configuration.from_mapping({key.name: self.values[key.name]}, {})
+        return FaultCollector().take(lambda: key.read(settings), default)
 
     def is_on(self, key: str) -> bool:
         """Return the value of a switch whose default is false (Configuration.getBoolean)."""

@@ -174,6 +174,33 @@ def test_settings_of_a_standby_prevent_no_checkpoint(role: FakeRole, clock: Cloc
     assert (service.poll().state, role.merges) == (TriggerState.DONE, 1)
 
 
+def test_former_active_that_does_not_answer_is_not_asked_after_a_failover() -> None:
+    """The edits are now those of the new active NameNode, so that the settings of the former one do not matter."""
+    states = {"http://a": "active", "http://b": "standby"}
+    asked: list[str] = []
+
+    def ask(address: str, **_: object) -> ImageAcceptance:
+        if address not in states:
+            raise TransferError(address, "no answer")
+        return ImageAcceptance(version="3.5.0", state=states[address], last_at=None, last_txid=None)
+
+    def ask_settings(address: str, **_: object) -> NamenodeSettings:
+        asked.append(address)
+        return settings(ordered="true" if address == "http://a" else "false")
+
+    forecast = UploadForecast(standby_config(), ask=ask, ask_settings=ask_settings)
+    forecast.update(["http://a", "http://b"], lambda: False)
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    del states["http://a"]
+    forecast.update(["http://a", "http://b"], lambda: False)
+    # no NameNode is known to be active now
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    states["http://b"] = "active"
+    forecast.update(["http://a", "http://b"], lambda: False)
+    assert forecast.settings_fault(lambda: False) == ""
+    assert asked == ["http://a", "http://a", "http://b"]
+
+
 def test_stop_while_the_settings_are_read_is_no_failure(role: FakeRole, clock: Clock) -> None:
     cancelled = TransferCancelledError("http://nn", "the request was cancelled")
     service = service_of(role, clock, "active", itertools.repeat(cancelled))

@@ -29,11 +29,13 @@ from checkpointer.transfer.image_acceptance import (
     refuses_recent,
     too_recent,
 )
+from checkpointer.transfer.namenode_settings import NamenodeSettings
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
 from namenode_stub.ports import free_port
 from servlets.status import TriggerState
+from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.cli_runner import run_cli
@@ -199,6 +201,34 @@ def test_upload_forecast_uses_the_last_response() -> None:
     answers["http://a"] = None
     subject.update(list(answers), lambda: False)
     assert subject.expected_refusals(101) == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "takes_from", "refused_below"),
+    [
+        ({CHECKPOINT_PERIOD.name: "2h", CHECKPOINT_TXNS.name: " 0x10 "}, 990.0 + 5400, 116),
+        # our period is 100 s, our number of transactions 50
+        ({CHECKPOINT_PERIOD.name: "soon"}, 1065.0, 150),
+        ({}, 1065.0, 150),
+    ],
+)
+def test_upload_forecast_uses_the_keys_of_the_namenode(
+    theirs: dict[str, str], takes_from: float, refused_below: int
+) -> None:
+    wall = Clock()
+    wall.now = 1000.0
+    subject = UploadForecast(
+        standby_config(),
+        ask=lambda address, **_: ImageAcceptance("3.4.1", "active", 990.0, 100),
+        ask_settings=lambda address, **_: NamenodeSettings("3.4.1", theirs),
+        wall=wall,
+    )
+    subject.update(["http://a"], lambda: False)
+    assert subject.settings_fault(lambda: False) == ""
+    assert subject.takes_from("http://a") == takes_from
+    assert subject.expected_refusals(refused_below) == []
+    (sentence,) = subject.expected_refusals(refused_below - 1)
+    assert f"or {refused_below - 100} transactions" in sentence
 
 
 def test_upload_forecast_has_times_by_the_clock_of_this_host(caplog: pytest.LogCaptureFixture) -> None:
