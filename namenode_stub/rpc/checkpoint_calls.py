@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import RemoteError, UnregisteredNodeError
+from hadoop_rpc.errors import IncorrectVersionError, RemoteError, UnregisteredNodeError
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
@@ -143,6 +143,11 @@ class CheckpointCalls(NodeQueries):
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
         """Register a node; a BackupNode receives the edits from the next segment on."""
         self._switch.check_superuser(caller)
+        reported, expected = registration.storage_info.layout_version, self._software_layout
+        if reported != expected:
+            raise IncorrectVersionError(
+                f"Unexpected version of data node. Reported: {reported}. Expecting = {expected}."
+            )
         if registration.storage_info.namespace_id != self._info.namespace_id:
             raise RemoteError(
                 f"Incompatible namespaceIDs: Namenode namespaceID = {self._info.namespace_id}; "
@@ -155,6 +160,11 @@ class CheckpointCalls(NodeQueries):
                 raise RemoteError(f"the address {registration.rpc_address!r} of the backup node {fault}") from fault
         addresses = self._addresses()
         return NamenodeRegistration(addresses.rpc, addresses.http, self._info, NamenodeRole.NAMENODE)
+
+    @property
+    def _software_layout(self) -> int:
+        """The only layout version that a registering node may report (NameNodeRpcServer.verifyLayoutVersion)."""
+        return self._info.layout_version
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
         self._switch.check_superuser(caller)

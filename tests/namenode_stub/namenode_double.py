@@ -22,7 +22,7 @@ from hadoop_common.hadoop_releases import Release
 from hadoop_common.image_servlet import DIGEST_HEADER
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import IncorrectVersionError, RemoteError, SafeModeError, StandbyError
+from hadoop_rpc.errors import RemoteError, SafeModeError, StandbyError
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.namenode_protocol import (
     CheckpointCommand,
@@ -322,11 +322,6 @@ class _Calls(CheckpointCalls):
         return replace(answer, storage_info=replace(answer.storage_info, layout_version=self._software_layout))
 
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
-        reported, expected = registration.storage_info.layout_version, self._software_layout
-        if reported != expected:
-            raise IncorrectVersionError(
-                f"Unexpected version of data node. Reported: {reported}. Expecting = {expected}."
-            )
         answer = super().register(registration, caller)
         if not self._node.reaches_nodes:
             self._node.backups.release(registration)

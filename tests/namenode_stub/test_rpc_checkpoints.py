@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hadoop_common.hadoop_releases import RELEASES, Release
 from hadoop_rpc.client import NO_RETRY
-from hadoop_rpc.errors import RemoteError, RpcConnectionError
+from hadoop_rpc.errors import IncorrectVersionError, RemoteError, RpcConnectionError
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.journal_protocol import FenceResult, JournalInfo, journal_service
 from hadoop_rpc.namenode_protocol import (
@@ -306,6 +306,15 @@ def test_calls_with_another_namespace_are_refused(stub: NameNodeStub) -> None:
             node.register(dataclasses.replace(known, storage_info=dataclasses.replace(info, namespace_id=5)))
         with pytest.raises(RemoteError, match="address"):
             node.register(dataclasses.replace(known, rpc_address="user@host:1"))
+        for layout in (info.layout_version - 1, info.layout_version + 1):
+            other = dataclasses.replace(info, layout_version=layout, namespace_id=5)
+            # the layout is compared first
+            with pytest.raises(IncorrectVersionError) as refused:
+                node.register(dataclasses.replace(known, storage_info=other))
+            assert refused.value.text == (
+                f"Unexpected version of data node. Reported: {layout}. Expecting = {info.layout_version}."
+            )
+            assert refused.value.expected == info.layout_version
         newer = dataclasses.replace(info, layout_version=info.layout_version - 1)
         assert node.start_checkpoint(dataclasses.replace(known, storage_info=newer)) is None
         assert node.start_checkpoint(dataclasses.replace(known, role=NamenodeRole.NAMENODE)) is None
