@@ -29,6 +29,9 @@ class ConfigurationFault:
         source = "" if self.source == NO_FILE else self.source
         return ": ".join(part for part in (source, setting, self.problem) if part)
 
+    def as_dict(self) -> dict[str, str | None]:
+        return {"key": self.key, "value": self.value, "source": self.source, "problem": self.problem}
+
 
 class ConfigurationError(HdfsError):
     """The configuration is unusable; `faults` lists everything that is wrong."""

@@ -256,11 +256,27 @@ class CheckpointConfig:
         Raises:
             ConfigurationError: names all faulty keys.
         """
+        config, faults = cls.with_faults(configuration, role, namenodes=namenodes)
+        if faults:
+            raise ConfigurationError(faults)
+        return config
+
+    @classmethod
+    def with_faults(
+        cls, configuration: Configuration, role: Role, *, namenodes: bool = True
+    ) -> tuple[CheckpointConfig, tuple[ConfigurationFault, ...]]:
+        """Read the settings of `role` like `from_configuration`; return them with substitutes for faulty values, and
+        all faults.
+
+        Raises:
+            ConfigurationError: the identity of this node is faulty, so its keys cannot be found; names all faulty keys.
+        """
         settings = configuration.with_defaults(keys.DEFAULTS)
         reader = _CheckpointReader(settings, FaultCollector(), lambda: identity_of(role, settings))
-        result = reader.read(role, namenodes=namenodes)
-        reader.raise_faults()
-        return result
+        config = reader.read(role, namenodes=namenodes)
+        if not reader.is_identified:
+            reader.raise_faults()
+        return config, reader.all_faults()
 
 
 class _CheckpointReader(SettingsReader):

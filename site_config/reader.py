@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hadoop_common.access import AccessRules
 from hadoop_common.config_key import ConfigKey, take_bound
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses, tls_config
 from hadoop_rpc.user import configured_user
@@ -92,8 +92,11 @@ class SettingsReader:
     def port_limits(self) -> PortLimits:
         return PortLimits(**self.bound(PortLimits))
 
+    def all_faults(self) -> tuple[ConfigurationFault, ...]:
+        """Return all faults, including refused keys."""
+        return tuple(dict.fromkeys([*self.faults.faults, *refusals(self.settings)]))
+
     def raise_faults(self) -> None:
-        """Raise a ConfigurationError with all faults, including refused keys, if there are any."""
-        for fault in refusals(self.settings):
-            self.faults.add(fault)
-        self.faults.raise_if_any()
+        """Raise a ConfigurationError with `all_faults`, if there are any."""
+        if faults := self.all_faults():
+            raise ConfigurationError(faults)

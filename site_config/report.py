@@ -60,10 +60,7 @@ class ConfigReport:
             "role": self.role.value,
             "valid": not self.faults,
             "keys": [_setting_dict(each) for each in self.settings],
-            "faults": [
-                {"key": each.key, "value": each.value, "source": each.source, "problem": each.problem}
-                for each in self.faults
-            ],
+            "faults": [each.as_dict() for each in self.faults],
             "warnings": list(self.warnings),
         }
 

@@ -22,6 +22,7 @@ from hadoop_common.cli.output import (
     json_option,
     load_configuration,
 )
+from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.quantities import counted
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NAMES = [check.name for check in CHECKS]
+_FAULTY_HINT = (
+    "Correct the named settings. A running daemon is not affected: `checkpointer status` shows the running daemon."
+)
 
 
 class _PluginUsageError(click.UsageError):
@@ -151,13 +155,14 @@ def _log_in(login: KerberosLogin, *, tried: bool) -> None:
 
 
 def _unknown(error: HdfsError, *, as_json: bool) -> None:
+    hint = _FAULTY_HINT if isinstance(error, ConfigurationError) else error.hint
     if as_json:
         found = {"state": State.UNKNOWN.name, "exitCode": int(State.UNKNOWN), "checks": []}
         code = {"code": int(State.UNKNOWN)}
-        echo_json({**found, "message": error.message, "hint": error.hint, **as_failure(error), **code})
+        echo_json({**found, "message": error.message, "hint": hint, **as_failure(error), **code})
         return
     first, *others = error.message.splitlines()
-    for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {error.hint}"):
+    for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {hint}"):
         echo(line)
 
 

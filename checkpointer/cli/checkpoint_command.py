@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, daemon_urls, known_answer, role_option
+from checkpointer.cli.daemon_client import (
+    NoAnswerError,
+    ask_daemon,
+    find_daemon,
+    known_answer,
+    role_option,
+    warn_of_faults,
+)
+from checkpointer.daemon.daemon_address import DaemonAddresses
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
 from hadoop_common.exit_codes import ExitCode
@@ -83,18 +91,19 @@ def command(
         raise click.UsageError("--cancel and --force cannot be used together.")
     if not cancel and (reason or minutes is not None):
         raise click.UsageError("--reason and --minutes require --cancel.")
-    urls = daemon_urls(conf_dir, role)
+    daemon = find_daemon(conf_dir, role)
     query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
     try:
-        refusing = _refusing(urls, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))
+        refusing = _refusing(daemon, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))
         if force and not as_json:
             _forewarn(refusing)
-        answer = _ask(urls, "cancel" if cancel else "checkpoint", query, timeout)
+        answer = _ask(daemon, "cancel" if cancel else "checkpoint", query, timeout)
     except TransferError as error:
         if as_json:
             failed = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
             echo_json(failed | as_failure(error))
         raise
+    warn_of_faults(conf_dir, daemon.faults)
     _report(answer, as_json=as_json)
 
 
@@ -122,7 +131,7 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
         sys.exit(code)
 
 
-def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
+def _refusing(daemon: DaemonAddresses, limit: float) -> dict[str, float]:
     """Return the NameNodes that refuse an image now, with the time at which they will accept one, in seconds since the
     epoch.
 
@@ -132,7 +141,7 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     from node_state.state import NodeState, from_json
 
     try:
-        state = from_json(NodeState, ask_daemon(urls, "GET", "status", {}, limit)[2])
+        state = from_json(NodeState, ask_daemon(daemon, "GET", "status", {}, limit)[2])
     except NoAnswerError:
         raise
     except (TransferError, ValueError):
@@ -155,12 +164,12 @@ def _forewarn(refusing: dict[str, float]) -> None:
         )
 
 
-def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
+def _ask(daemon: DaemonAddresses, path: str, query: dict[str, str], timeout: float | None) -> dict[str, Any]:
     """Return the result from the first reachable daemon.
 
     Raises:
-        DaemonNotFoundError: no daemon accepts connections.
-        TransferError: the response of a daemon is not a result.
+        TransferError: no daemon accepts connections, or the response of a daemon is not a result.
+        ConfigurationError: no daemon accepts connections, and the configuration has faults.
     """
-    url, status, answer = ask_daemon(urls, "POST", path, query, timeout)
+    url, status, answer = ask_daemon(daemon, "POST", path, query, timeout)
     return known_answer(url, status, answer, {"state", "message"})

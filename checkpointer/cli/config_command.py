@@ -48,7 +48,7 @@ def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) ->
         configuration = load_configuration(conf_dir, warns=False)
     except ConfigurationError as error:
         if as_json:
-            faults = [{"key": f.key, "value": f.value, "source": f.source, "problem": f.problem} for f in error.faults]
+            faults = [each.as_dict() for each in error.faults]
             echo_json(
                 {"role": role and role.value, "valid": False, "keys": [], "faults": faults, "warnings": []}
                 | as_failure(error)

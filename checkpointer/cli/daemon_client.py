@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,10 +13,12 @@ from urllib.parse import urlsplit
 import click
 
 from checkpointer.cli.operator_login import log_in_as_operator
-from checkpointer.daemon.daemon_address import DaemonNotFoundError, candidate_urls
+from checkpointer.daemon.daemon_address import DaemonAddresses, daemon_addresses
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import load_configuration
+from hadoop_common.cli.output import echo, load_configuration
+from hadoop_common.configuration import ConfigurationError, ConfigurationFault
 from hadoop_common.file_faults import network_reason
+from hadoop_common.quantities import counted
 from site_config.checkpoint_config import Role
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,16 +48,34 @@ def role_option(text: str = "Role of the daemon (default: the configured role, t
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
 
 
-def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
-    """Log in as the operator, and return the addresses at which the daemon may listen (see `candidate_urls`)."""
+def find_daemon(conf_dir: Path, role: Role | None) -> DaemonAddresses:
+    """Log in as the operator, and return the addresses at which the daemon may listen.
+
+    Raises:
+        ConfigurationError: the configuration does not contain the address.
+    """
     configuration = load_configuration(conf_dir)
-    urls = candidate_urls(configuration, role)
-    log_in_as_operator(configuration, role)
-    return urls
+    found = daemon_addresses(configuration, role)
+    # the faults of the login are among `found.faults`; many daemons need no login
+    with suppress(ConfigurationError):
+        log_in_as_operator(configuration, role)
+    return found
+
+
+def warn_of_faults(conf_dir: Path, faults: Sequence[ConfigurationFault]) -> None:
+    """Warn that a restart of a running daemon would fail because of these faults, if there are any."""
+    if not faults:
+        return
+    more = f" (and {counted(len(faults) - 1, 'other fault')})" if len(faults) > 1 else ""
+    echo(
+        f"warning: the configuration in {conf_dir} is faulty, so a reload would change nothing and a restart of the "
+        f"daemon would fail: {faults[0]}{more}",
+        err=True,
+    )
 
 
 def ask_daemon(
-    urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
+    daemon: DaemonAddresses, method: str, path: str, query: dict[str, str], timeout: float | None
 ) -> tuple[str, int, dict[str, Any]]:
     """Send a request to the first reachable daemon; return the URL, the status and the JSON object (empty for other
     JSON).
@@ -63,16 +84,16 @@ def ask_daemon(
         timeout: seconds to wait for a response, None if unlimited.
 
     Raises:
-        DaemonNotFoundError: no daemon accepts connections.
-        TransferError: a daemon accepts connections but does not answer.
+        TransferError: no daemon accepts connections, or a daemon does not answer.
+        ConfigurationError: no daemon accepts connections, and the configuration has faults.
     """
-    for url in urls:
+    for url in daemon.urls:
         try:
             return (asked := f"{url}/{path}"), *_call(method, asked, query, timeout)
         except _UnreachableError:
             # the daemon may listen at the next address; the final error names all of them
             continue
-    raise DaemonNotFoundError(urls)
+    raise daemon.not_found()
 
 
 def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
+from checkpointer.cli.daemon_client import ask_daemon, find_daemon, known_answer, role_option, warn_of_faults
 from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option, terminal_width
 from hadoop_common.text_layout import table_lines
 from node_state.history import KEPT_DAYS, as_entry
@@ -37,9 +37,10 @@ def command(conf_dir: Path, role: Role | None, days: float, as_json: bool) -> No
     \b
     Example: checkpointer history --conf /etc/hadoop/conf --days 30
     """
-    urls = daemon_urls(conf_dir, role)
-    url, status, answer = ask_daemon(urls, "GET", "history", {"days": f"{days:g}"}, _TIMEOUT)
+    daemon = find_daemon(conf_dir, role)
+    url, status, answer = ask_daemon(daemon, "GET", "history", {"days": f"{days:g}"}, _TIMEOUT)
     found = known_answer(url, status, answer, {"entries"})
+    warn_of_faults(conf_dir, daemon.faults)
     if as_json:
         echo_json(found)
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
+from checkpointer.cli.daemon_client import ask_daemon, find_daemon, known_answer, role_option, warn_of_faults
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option
 from hadoop_common.process_user import process_user
@@ -71,14 +71,15 @@ def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: st
     """
     if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")
-    urls = daemon_urls(marked.conf_dir, marked.role)
+    daemon = find_daemon(marked.conf_dir, marked.role)
     query = {"kind": marked.kind, "reason": reason, "by": process_user()}
     if minutes is not None:
         query["minutes"] = f"{minutes:g}"
-    url, status, answer = ask_daemon(urls, "POST", path, query, _TIMEOUT)
+    url, status, answer = ask_daemon(daemon, "POST", path, query, _TIMEOUT)
     found = known_answer(url, status, answer, {"state", "message"})
     if status != 200:
         raise TransferError(url, found["message"], status=status, hint="Correct the options and repeat the command.")
+    warn_of_faults(marked.conf_dir, daemon.faults)
     if marked.as_json:
         echo_json(found)
     else:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, daemon_urls, known_answer, role_option
+from checkpointer.cli.daemon_client import ask_daemon, find_daemon, known_answer, role_option, warn_of_faults
+from checkpointer.daemon.daemon_address import DaemonAddresses
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option, terminal_width
+from hadoop_common.configuration import ConfigurationError
 from node_state.text import status_lines
 from site_config.checkpoint_config import Role
 
@@ -34,24 +37,31 @@ _EVERY = 2.0
 def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: bool) -> None:
     """Show the daemon's state, its last checkpoint, and the NameNodes that have that checkpoint, on one screen.
 
-    The values come from GET /status and GET /health/ready. --json prints the response of /status with `url` and `ready`
-    added. Exit code 0: the daemon answers, ready or not; 7: it does not answer. `checkpointer check` evaluates the
-    state.
+    The values come from GET /status and GET /health/ready. --json prints the response of /status with `url`, `ready`
+    and `configurationFaults` added. The command warns if the configuration is faulty, which does not affect a running
+    daemon before its next restart. `checkpointer check` evaluates the state.
+
+    \b
+    Exit codes:
+      0  the daemon answers, ready or not, also if the configuration is faulty
+      2  no daemon answers, and the configuration is faulty or does not contain the daemon's address
+      7  the daemon does not answer
 
     \b
     Example: checkpointer status --conf /etc/hadoop/conf --watch
     """
     if as_json and watch is not None:
         raise click.UsageError("--watch shows a screen; repeat the command with --json instead.")
-    urls = daemon_urls(conf_dir, role)
+    daemon = find_daemon(conf_dir, role)
     while True:
         try:
-            state = _ask(urls)
+            state = _ask(daemon)
             if as_json:
+                warn_of_faults(conf_dir, daemon.faults)
                 echo_json(state)
                 return
             shown = list(status_lines(state, time.time(), terminal_width()))
-        except TransferError as error:
+        except (TransferError, ConfigurationError) as error:
             if watch is None:
                 raise
             shown = error.message.splitlines()
@@ -59,19 +69,22 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
             click.clear()
         for line in shown:
             echo(line)
+        warn_of_faults(conf_dir, daemon.faults)
         if watch is None:
             return
         time.sleep(watch)
 
 
-def _ask(urls: dict[str, Role]) -> dict[str, Any]:
-    """Return the daemon's state, with its URL and its readiness added.
+def _ask(daemon: DaemonAddresses) -> dict[str, Any]:
+    """Return the daemon's state, with its URL, its readiness and the faults of the configuration added.
 
     Raises:
         TransferError: the daemon does not answer.
+        ConfigurationError: no daemon accepts connections, and the configuration has faults.
     """
-    url, status, answer = ask_daemon(urls, "GET", "status", {}, _TIMEOUT)
+    url, status, answer = ask_daemon(daemon, "GET", "status", {}, _TIMEOUT)
     state = known_answer(url, status, answer, {"role", "phase", "alarms"})
     base = url.removesuffix("/status")
-    ready = ask_daemon({base: Role(state["role"])}, "GET", "health/ready", {}, _TIMEOUT)
-    return {**state, "url": base, "ready": ready[1] == 200}
+    answering = DaemonAddresses({base: Role(state["role"])})
+    ready = ask_daemon(answering, "GET", "health/ready", {}, _TIMEOUT)[1] == HTTPStatus.OK
+    return {**state, "url": base, "ready": ready, "configurationFaults": [each.as_dict() for each in daemon.faults]}

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from checkpointer.errors import TransferError
 from hadoop_common.addresses import host_port
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
+from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-
-
-class DaemonNotFoundError(TransferError):
-    """No daemon answers at the addresses where it may listen; `tried` maps those addresses to roles."""
-
-    def __init__(self, tried: Mapping[str, Role]) -> None:
-        self.tried = dict(tried)
-        places = ", ".join(f"{url} ({role.value})" for url, role in tried.items())
-        super().__init__(
-            places,
-            "no daemon answers",
-            hint="Start it with `checkpointer run --conf DIR`, or specify its role with --role if it runs elsewhere.",
-        )
 
 
 def daemon_url(config: CheckpointConfig) -> str:
@@ -33,18 +22,46 @@ def daemon_url(config: CheckpointConfig) -> str:
     return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"
 
 
-def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:
-    """Return the addresses where the daemon may listen, most likely first; if `role` is given, only its address.
+@dataclass(frozen=True, slots=True)
+class DaemonAddresses:
+    """The addresses at which the daemon of a configuration may listen.
+
+    Attributes:
+        urls: the role of the daemon at each address, the most likely address first.
+        faults: faults of the configuration. A running daemon is not affected, because it has read another one.
+    """
+
+    urls: Mapping[str, Role]
+    faults: tuple[ConfigurationFault, ...] = ()
+
+    def not_found(self) -> HdfsError:
+        """Return the error that no daemon answers. If there are faults, a daemon could not start because of them."""
+        places = ", ".join(f"{url} ({role.value})" for url, role in self.urls.items())
+        problem = "no daemon answers"
+        if self.faults:
+            return ConfigurationError([*self.faults, ConfigurationFault(places, problem)])
+        hint = "Start it with `checkpointer run --conf DIR`, or specify its role with --role if it runs elsewhere."
+        return TransferError(places, problem, hint=hint)
+
+
+def daemon_addresses(configuration: Configuration, role: Role | None) -> DaemonAddresses:
+    """Return the addresses at which the daemon may listen; if `role` is given, only its address.
 
     Raises:
-        ConfigurationError: the configuration cannot be used for `role` or, without `role`, for the configured role.
+        ConfigurationError: the configuration does not contain the address for `role` or, without `role`, for the
+            configured role.
     """
     likely = likely_role(configuration) if role is None else role
-    urls = {daemon_url(CheckpointConfig.from_configuration(configuration, likely)): likely}
+    config, faults = CheckpointConfig.with_faults(configuration, likely)
+    if faults and not config.web.first[1]:
+        raise ConfigurationError(faults)
+    urls = {daemon_url(config): likely}
     for other in Role if role is None else ():
         try:
-            urls.setdefault(daemon_url(CheckpointConfig.from_configuration(configuration, other)), other)
+            config, found = CheckpointConfig.with_faults(configuration, other)
         except ConfigurationError:
-            # a daemon cannot run in a role for which the configuration is invalid
             continue
-    return urls
+        # a daemon cannot run in a role that the configuration does not allow
+        if set(found) <= set(faults):
+            urls.setdefault(daemon_url(config), other)
+    return DaemonAddresses(urls, faults)

@@ -40,6 +40,7 @@ from tests.site_files import write_site
 from tests.web_server import QuietHandler, web_server
 
 TRANSACTIONS = 1000
+PERIOD = "dfs.namenode.checkpoint.period"
 
 LOGGING = Path(__file__).parents[2] / "config" / "logging.toml"
 
@@ -121,6 +122,41 @@ def test_status_output_with_and_without_a_daemon(cluster: Cluster, stub: NameNod
     assert facts["alarm"] == "none"
     assert (state["ready"], state["imageTxid"], state["url"]) == (True, last, cluster.ports.daemon_url)
     assert "\x1b" not in outcome.out
+
+
+def test_daemon_is_shown_while_the_configuration_on_disk_is_faulty(cluster: Cluster, stub: NameNodeStub) -> None:
+    site = cluster.conf / "hdfs-site.xml"
+    faulty = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in {PERIOD: "soon", "dfs.namenode.name.dir": "relative"}.items()
+    )
+    with daemon(cluster):
+        site.write_text(site.read_text().replace("</configuration>", f"{faulty}</configuration>"))
+        shown = run_cli("status", "--conf", cluster.conf)
+        as_json = run_cli("status", "--conf", cluster.conf, "--json")
+        history = run_cli("history", "--conf", cluster.conf)
+        silenced = run_cli("silence", "late", "--conf", cluster.conf, "--reason", "repair")
+        acknowledged = run_cli("acknowledge", "late", "--conf", cluster.conf, "--minutes", "0")
+        asked = cluster.checkpoint("--force")
+        checked = run_cli("check", "--conf", cluster.conf)
+    # a daemon could not start with this configuration
+    stopped = run_cli("status", "--conf", cluster.conf)
+    assert shown.out.startswith(f"standby at {cluster.ports.daemon_url}, ready, ")
+    for each in (shown, as_json, history, silenced, acknowledged, asked):
+        assert each.code == 0, each.err
+        (warning,) = each.err.splitlines()
+        assert warning.startswith(f"warning: the configuration in {cluster.conf} is faulty, so a reload would change ")
+        assert f"{PERIOD}='soon'" in warning
+        assert "and 1 other fault" in warning
+    period, directory = json.loads(as_json.out)["configurationFaults"]
+    assert (period["key"], period["value"], period["source"]) == (PERIOD, "soon", str(site))
+    assert directory["key"] == "dfs.namenode.name.dir"
+    assert checked.code == 3
+    assert "`checkpointer status` shows the running daemon" in checked.out
+    assert stopped.code == 2
+    assert PERIOD in stopped.err
+    assert "dfs.namenode.name.dir" in stopped.err
+    assert f"{cluster.ports.daemon_url} (standby): no daemon answers" in stopped.err
 
 
 def test_commands_report_a_stopped_daemon(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.daemon.daemon_address import candidate_urls
+from checkpointer.daemon.daemon_address import daemon_addresses
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_rpc.user import AUTHENTICATION
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
 from tests.site_files import write_site
@@ -30,7 +31,7 @@ HA = {
 
 
 def candidates(values: dict[str, str], role: Role | None = None) -> dict[str, Role]:
-    return candidate_urls(Configuration.from_mapping(values, {"USER": "hdfs"}), role)
+    return dict(daemon_addresses(Configuration.from_mapping(values, {"USER": "hdfs"}), role).urls)
 
 
 def test_candidates_without_ha_are_secondary_and_backup() -> None:
@@ -49,9 +50,42 @@ def test_given_role_is_the_only_candidate() -> None:
     assert candidates({**SINGLE, BACKUP: "[::]:8"}, Role.BACKUP) == {"http://[::1]:8": Role.BACKUP}
 
 
-def test_configuration_without_shared_edits_has_no_standby() -> None:
-    with pytest.raises(ConfigurationError, match="shared"):
-        candidates(SINGLE, Role.STANDBY)
+@pytest.mark.parametrize(
+    ("values", "role", "urls", "fault"),
+    [
+        # a fault of every role
+        (
+            {**SINGLE, "dfs.namenode.checkpoint.period": "soon"},
+            None,
+            ["http://127.0.0.1:9868", "http://127.0.0.1:50105"],
+            "dfs.namenode.checkpoint.period",
+        ),
+        ({**HA, "dfs.namenode.checkpoint.txns": "0"}, None, ["http://127.0.0.1:9868"], "dfs.namenode.checkpoint.txns"),
+        # a standby needs shared edits
+        (SINGLE, Role.STANDBY, ["http://127.0.0.1:9868"], "dfs.namenode.shared.edits.dir"),
+        # the daemon was started before the cluster had HA
+        (HA, Role.SECONDARY, ["http://127.0.0.1:9868"], "dfs.ha.namenodes.ns"),
+    ],
+)
+def test_addresses_are_known_although_other_keys_are_faulty(
+    values: dict[str, str], role: Role | None, urls: list[str], fault: str
+) -> None:
+    found = daemon_addresses(Configuration.from_mapping(values, {"USER": "hdfs"}), role)
+    assert list(found.urls) == urls
+    assert [each.key for each in found.faults] == [fault]
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({**SINGLE, SECONDARY: "host:port"}, SECONDARY),
+        ({**HA, "dfs.ha.namenode.id": "nn3"}, "dfs.ha.namenode.id"),
+        ({**HA, "dfs.nameservice.id": "other"}, "dfs.nameservice.id"),
+    ],
+)
+def test_faulty_address_or_identity_is_an_error(values: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigurationError, match=key.replace(".", r"\.")):
+        candidates({**values, "dfs.namenode.checkpoint.period": "soon"})
 
 
 @contextmanager
@@ -75,6 +109,14 @@ def test_secondary_is_found_without_a_role(tmp_path: Path) -> None:
         conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"})
         outcome = run_cli("checkpoint", "--conf", conf, "--force")
     assert (outcome.code, outcome.out) == (0, "checkpoint at txid 42\n")
+
+
+def test_daemon_without_logins_is_reached_although_the_login_is_faulty(tmp_path: Path) -> None:
+    with answering(DONE) as port:
+        conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}", AUTHENTICATION.name: "kerberos"})
+        outcome = run_cli("checkpoint", "--conf", conf)
+    assert (outcome.code, outcome.out) == (0, "checkpoint at txid 42\n")
+    assert "is required, because hadoop.security.authentication is kerberos" in outcome.err
 
 
 def test_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
