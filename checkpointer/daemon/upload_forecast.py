@@ -19,6 +19,7 @@ from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settin
 from checkpointer.transfer.upload_target import Upload
 from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import ImageKind
+from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
@@ -242,10 +243,10 @@ class UploadForecast:
         for address, node in known.items():
             period, transactions = self._image_rule(address)
             if node.refuses(txid, now, period=period, transactions=transactions):
-                age = max(0.0, now - (node.last_at or now))
+                age, count = max(0.0, now - (node.last_at or now)), counted(transactions, "transaction")
                 found.append(
                     f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last "
-                    f"image is {age:.0f} s old, expected {min_image_age(period)} s or {transactions} transactions"
+                    f"image is {age:.0f} s old, expected {min_image_age(period)} s or {count}"
                 )
         return found
 
