@@ -60,16 +60,17 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
                 warn_of_faults(conf_dir, daemon.faults)
                 echo_json(state)
                 return
-            shown = list(status_lines(state, time.time(), terminal_width()))
+            shown, faults = list(status_lines(state, time.time(), terminal_width())), daemon.faults
         except (TransferError, ConfigurationError) as error:
             if watch is None:
                 raise
-            shown = error.message.splitlines()
+            # the message contains the faults
+            shown, faults = error.message.splitlines(), ()
         if watch is not None and sys.stdout.isatty():
             click.clear()
         for line in shown:
             echo(line)
-        warn_of_faults(conf_dir, daemon.faults)
+        warn_of_faults(conf_dir, faults)
         if watch is None:
             return
         time.sleep(watch)
