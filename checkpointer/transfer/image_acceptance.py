@@ -15,7 +15,14 @@ from http import HTTPStatus
 from typing import Any
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError, login_faults, never, refusal, servlet_url
+from checkpointer.transfer.common import (
+    TransferCancelledError,
+    TransferInterruptedError,
+    login_faults,
+    never,
+    refusal,
+    servlet_url,
+)
 from hadoop_common.cluster_http import read_body, send_request
 from hadoop_common.file_faults import network_reason
 from hadoop_common.http_connection import WaitCancelled
@@ -152,7 +159,8 @@ def read_page(
     """Return the status and the content of a page of a NameNode, and the lead of the server's clock.
 
     Raises:
-        TransferError: the NameNode does not answer.
+        TransferInterruptedError: the NameNode does not answer.
+        TransferError: the answer is not a page, or our login failed.
         TransferCancelledError: `cancel()` became true.
     """
     try:
@@ -176,7 +184,8 @@ def read_page(
 
 
 def _no_answer(url: str, fault: Exception) -> TransferError:
-    return TransferError(url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up.")
+    kind = TransferInterruptedError if isinstance(fault, OSError) else TransferError
+    return kind(url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up.")
 
 
 @dataclass(frozen=True, slots=True)

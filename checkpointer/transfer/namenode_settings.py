@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError, never, refusal, servlet_url
+from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError, never, refusal, servlet_url
 from checkpointer.transfer.image_acceptance import ask_version, read_page, release_of
 from engine.settings import ReplayRules
 from hadoop_common.config_key import ConfigKey
@@ -113,14 +113,15 @@ def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
 def settings_difference(
     base_url: str, rules: ReplayRules, *, timeout: float, cancel: Callable[[], bool] = never
 ) -> str:
-    """Return the `difference` of the NameNode at `base_url`; "" if its settings are unknown.
+    """Return the `difference` of the NameNode at `base_url`; "" if it does not show its settings.
 
     Raises:
+        TransferInterruptedError: the NameNode does not answer.
         TransferCancelledError: `cancel()` became true.
     """
     try:
         return difference(ask_settings(base_url, timeout=timeout, cancel=cancel), rules)
-    except TransferCancelledError:
+    except (TransferCancelledError, TransferInterruptedError):
         raise
     except TransferError:
         return ""

@@ -12,7 +12,7 @@ If a NameNode refuses our image because it has another checkpointer's, this chec
 NameNode, and offers nothing to it for a while. Faults that cannot occur:
 
 - An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
-  replay.
+  replay, or that does not answer when they are compared.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
 - A fault at one target aborts a transfer to another target.
 - An image is sent in shadow mode.
@@ -47,8 +47,8 @@ _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
-# maximum wait for a NameNode's settings; if they are unknown, the image is sent
-_SETTINGS_SECONDS = 5.0
+# maximum wait for a NameNode's settings; a NameNode that does not answer in time receives no image
+_SETTINGS_SECONDS = 20.0
 # maximum number of rounds, one for each failover during an offer; the next poll serves the remaining NameNodes
 _MAX_ROUNDS = 3
 
@@ -328,7 +328,9 @@ class Uploader:
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
     def _compare_settings(self, address: str, stopped: Callable[[], bool]) -> None:
-        """Raise TransferError if the NameNode has other settings of replay, or if `stopped()` becomes true."""
+        """Raise TransferError if the NameNode has other settings of replay or does not answer, or if `stopped()`
+        becomes true.
+        """
         text = self._differs(address, self._policy.rules, timeout=_SETTINGS_SECONDS, cancel=stopped)
         if text:
             raise TransferError(address, f"the NameNode replays edits with other settings: {text}")

@@ -13,9 +13,9 @@ import pytest
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
 from checkpointer.transfer.image_acceptance import ImageAcceptance
-from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settings, difference
+from checkpointer.transfer.namenode_settings import NamenodeSettings, ask_settings, difference, settings_difference
 from engine.settings import ReplayRules
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import TRANSACTIONS, Clock, FakeRole, clock, role, standby_config
@@ -81,6 +81,13 @@ def test_configuration_that_a_namenode_does_not_show_is_unknown(conf: str, statu
     with namenode("3.5.0", conf, status) as url, pytest.raises(TransferError) as caught:
         ask_settings(url, timeout=600.0)
     assert caught.value.status == status
+
+
+def test_no_image_is_sent_to_a_namenode_that_does_not_answer_for_its_settings(closed_port: int) -> None:
+    with namenode("3.5.0", "Unauthorized access", 403) as url:
+        assert settings_difference(url, ReplayRules(), timeout=600.0) == ""
+    with pytest.raises(TransferInterruptedError, match="no answer"):
+        settings_difference(f"http://127.0.0.1:{closed_port}", ReplayRules(), timeout=600.0)
 
 
 @pytest.mark.parametrize(
