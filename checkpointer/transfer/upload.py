@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from io import BufferedReader
 from pathlib import Path
@@ -230,7 +231,8 @@ class _PutRequest:
     def _read(self, image: BufferedReader, room: memoryview) -> memoryview:
         with file_faults(self._path, "cannot be read"):
             # The disk reads the following pieces while this piece is sent; a new image is not in the page cache.
-            os.posix_fadvise(image.fileno(), self._sent + _READ_AHEAD, len(room), os.POSIX_FADV_WILLNEED)
+            with suppress(OSError):
+                os.posix_fadvise(image.fileno(), self._sent + _READ_AHEAD, len(room), os.POSIX_FADV_WILLNEED)
             count = image.readinto(room)
         if not count:
             raise TransferError(
