@@ -175,6 +175,7 @@ def add_files(
         OtherHistoryError: the files would begin a branch, but the options do not allow new branches; nothing was added.
         HdfsError: a file is damaged; objects that were published before the error remain.
     """
+    archive.require_one_cluster()
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
         # created on demand, because few additions fetch an object

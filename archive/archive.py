@@ -42,6 +42,10 @@ _STEP = 1 << 20
 _LISTINGS = 20
 _OTHER_ARCHIVE = "Specify the archive of this cluster, or a new archive."
 _REPLACED = f"All images are of this cluster: `checkpointer archive check --repair` restores {IDENTITY}."
+_SEVERAL = (
+    "`checkpointer archive split --block-pool ID --to NEW_ARCHIVE` moves the objects of one of them to a new archive; "
+    "`checkpointer archive check` shows what belongs to each."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,23 @@ class Archive:
             return None
 
     def require(self) -> ArchiveIdentity:
-        """Return the identity of an archive that must exist."""
+        """Return the identity of an archive that must exist and contain one cluster only."""
+        found = self.require_key()
+        self.require_one_cluster()
+        return found
+
+    def require_key(self) -> ArchiveIdentity:
+        """Return the identity of an archive that must exist, after checking the key."""
         found = self._existing()
         self._check_key(found)
+        return found
+
+    def require_one_cluster(self) -> Catalogue:
+        """Read the catalogue; refuse images of several clusters, because edits do not name their cluster."""
+        found = self.catalogue()
+        if len(clusters := clusters_of(found)) > 1:
+            ids = "; and of ".join(each.namespace_text for each in clusters)
+            raise ArchiveError(f"{self.store.location} contains images of several clusters: of {ids}", hint=_SEVERAL)
         return found
 
     def _existing(self) -> ArchiveIdentity:
@@ -117,14 +135,9 @@ class Archive:
             self._refuse(owner, info)
         self._check_key(found)
 
-    def owners(self) -> list[StorageInfo]:
-        """Return the namespaces of the archived images, from their VERSION files."""
-        versions = dict.fromkeys(each.version for each in self.catalogue().images)
-        return [parse_version(each.encode(), VERSION) for each in versions]
-
     def _other_owner(self, namespace: StorageInfo | ArchiveIdentity) -> StorageInfo | None:
         """Return the VERSION of an archived image of another namespace; None if there is no such image."""
-        return next((each for each in self.owners() if not same_namespace(each, namespace)), None)
+        return next((each for each in clusters_of(self.catalogue()) if not same_namespace(each, namespace)), None)
 
     def _refuse(
         self, owner: StorageInfo | ArchiveIdentity | None, info: StorageInfo, hint: str = _OTHER_ARCHIVE
@@ -186,9 +199,13 @@ class Archive:
         self._catalogue = known
         return known
 
-    def writable_catalogue(self) -> Catalogue:
-        """Read the catalogue for a change; refuse one with damaged commits, whose records and branches are unknown."""
-        found = self.catalogue()
+    def writable_catalogue(self, *, several: bool = False) -> Catalogue:
+        """Read the catalogue for a change; refuse one with damaged commits, whose records and branches are unknown.
+
+        Args:
+            several: whether the catalogue may contain images of several clusters.
+        """
+        found = self.catalogue() if several else self.require_one_cluster()
         if found.damaged:
             raise ArchiveDamagedError(
                 found.damaged[0],
@@ -351,6 +368,13 @@ def open_archive(location: str, key_file: Path | None = None, *, immutable: bool
 def same_namespace(one: StorageInfo | ArchiveIdentity, other: StorageInfo | ArchiveIdentity) -> bool:
     """Return whether both name the same cluster and namespace."""
     return (one.namespace_id, one.cluster_id) == (other.namespace_id, other.cluster_id)
+
+
+def clusters_of(catalogue: Catalogue) -> list[StorageInfo]:
+    """Return the clusters of the archived images, from their VERSION files."""
+    versions = dict.fromkeys(each.version for each in catalogue.images)
+    found = (parse_version(each.encode(), VERSION) for each in versions)
+    return list({(each.namespace_id, each.cluster_id): each for each in found}.values())
 
 
 def _encode_identity(identity: ArchiveIdentity) -> bytes:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from archive.archive import IDENTITY, Archive, copy_content, same_namespace
+from archive.archive import IDENTITY, Archive, ArchiveIdentity, clusters_of, copy_content, same_namespace
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
+from archive.clusters import objects_by_cluster
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.moments import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
@@ -25,12 +26,25 @@ from image_tools.compare.comparison import ImageComparison
 _SOUND = ("equal", "same meaning", "no edits lead to it")
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterContent:
+    """The ids of a cluster with images in an archive, the number of its objects, and its newest transaction."""
+
+    cluster_id: str
+    namespace_id: int
+    block_pool_id: str
+    objects: int
+    newest_txid: int
+
+
 @dataclass(slots=True)
 class CheckReport:
     """The findings of a check.
 
     Attributes:
         objects, size: objects and bytes that were read.
+        clusters: clusters with images in the archive, the one that archive.json names first; there must be one only.
+        unassigned: edits of one of several clusters, by object name; see `archive.clusters`.
         damaged: problems of damaged or missing objects, by object name.
         lost: moments that need damaged objects, as (branch, first transaction, last transaction).
         missing: transactions that were purged before they were archived, in the form of `lost`.
@@ -45,6 +59,8 @@ class CheckReport:
 
     objects: int = 0
     size: int = 0
+    clusters: list[ClusterContent] = field(default_factory=list)
+    unassigned: list[str] = field(default_factory=list)
     damaged: dict[str, str] = field(default_factory=dict)
     lost: list[tuple[str, int, int]] = field(default_factory=list)
     missing: list[tuple[str, int, int]] = field(default_factory=list)
@@ -58,7 +74,8 @@ class CheckReport:
     @property
     def sound(self) -> bool:
         """Whether every archived moment can be restored."""
-        return not self.damaged and all(verdict in _SOUND for verdict in self.images.values())
+        single = len(self.clusters) < 2
+        return single and not self.damaged and all(verdict in _SOUND for verdict in self.images.values())
 
 
 def check_archive(
@@ -73,9 +90,9 @@ def check_archive(
             object.
         progress: called with the bytes read so far.
     """
-    catalogue, report = archive.catalogue(), CheckReport()
+    catalogue, report, found = archive.catalogue(), CheckReport(), None
     try:
-        found, owners = archive.identity(), archive.owners()
+        found, owners = archive.identity(), clusters_of(catalogue)
         if found is None and catalogue.records:
             report.damaged[IDENTITY] = f"{IDENTITY}: the file is missing"
         elif found is not None and owners and not any(same_namespace(each, found) for each in owners):
@@ -84,7 +101,7 @@ def check_archive(
                 f"and all images are of cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
             )
         else:
-            archive.require()
+            archive.require_key()
     except ArchiveDamagedError as fault:
         report.damaged[IDENTITY] = fault.message
     for name in catalogue.damaged:
@@ -108,8 +125,10 @@ def check_archive(
     for record in now.records:
         if record.branch not in now.branches:
             report.damaged[record.name] = f"no commit contains its branch {record.branch}"
+    report.clusters, report.unassigned = _clusters(now, found)
     report.lost = _lost_moments(now, set(report.damaged))
-    for branch in histories(now):
+    # the transactions between those of two clusters are not missing
+    for branch in histories(now) if len(report.clusters) < 2 else ():
         report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]
     report.garbage = _garbage(archive, now)
     if repair:
@@ -154,6 +173,18 @@ def _compared(archive: Archive, image: ImageRecord, made: Path, path: Path) -> s
             return "same meaning"
         named = comparison.named(difference)
         return f"differs: {named.kind.value} {named.subject} {named.attribute}".rstrip()
+
+
+def _clusters(catalogue: Catalogue, identity: ArchiveIdentity | None) -> tuple[list[ClusterContent], list[str]]:
+    clusters, unknown = objects_by_cluster(catalogue)
+    clusters.sort(key=lambda each: identity is None or not same_namespace(each.info, identity))
+    found = [
+        ClusterContent(
+            each.info.cluster_id, each.info.namespace_id, each.info.blockpool_id, len(each.records), each.newest_txid
+        )
+        for each in clusters
+    ]
+    return found, [each.name for each in unknown]
 
 
 def _lost_moments(catalogue: Catalogue, damaged: set[str]) -> list[tuple[str, int, int]]:

@@ -12,6 +12,7 @@ _COMMANDS = {
     "show": "Show what is needed to restore a moment.",
     "check": "Verify every object; --deep also replays the edits between images.",
     "prune": "Remove objects that retention rules do not keep.",
+    "split": "Move the objects of one of several clusters to a new archive.",
     "restore": "Restore a moment to a storage directory from which a NameNode starts.",
     "drill": "Restore a random moment to a scratch directory and load it.",
     "log": "List every transaction on a path, through its renames; audit logs add the user.",

@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from archive.cli.options import archive_options, configured_settings, scratch_option
+from archive.clusters import KEEP_HINT
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import counted
+
+if TYPE_CHECKING:
+    from archive.checking import CheckReport
 
 _MIN_AGE = 86_400.0
 """In seconds. The first addition of a large directory stores objects for a long time before it lists them."""
@@ -61,6 +66,13 @@ def command(
         echo_json({**asdict(report), "sound": report.sound})
     else:
         echo(f"{counted(report.objects, 'object')}, {report.size:,} bytes")
+        for each in report.clusters:
+            echo(
+                f"cluster {each.cluster_id}, namespace {each.namespace_id}, block pool {each.block_pool_id}: "
+                f"{counted(each.objects, 'object')}, newest transaction {each.newest_txid}"
+            )
+        for name in report.unassigned:
+            echo(f"of an unknown cluster: {name}")
         for name, problem in sorted(report.damaged.items()):
             echo(f"damaged: {name}: {problem}")
         for branch, first, last in report.lost:
@@ -77,6 +89,17 @@ def command(
             echo(f"no longer listed: {name}")
         for name in report.rewritten:
             echo(f"written again: {name}")
-        echo("every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy")
+        echo(_conclusion(report, archive.store.location))
     if not report.sound:
         sys.exit(ExitCode.BAD_IMAGE)
+
+
+def _conclusion(report: CheckReport, location: str) -> str:
+    if report.unassigned:
+        return f"the objects of its clusters cannot be separated; next: {KEEP_HINT}"
+    if len(report.clusters) > 1:
+        # archive.json then still names the cluster that stays
+        pool = report.clusters[-1].block_pool_id
+        words = f"checkpointer archive split --archive {location} --block-pool {pool} --to NEW_ARCHIVE"
+        return f"an archive can be used if it contains one cluster only; next: {words}"
+    return "every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
-import sys
 import time
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -23,6 +18,7 @@ from archive.moments import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
+from tests.archive.killed_process import is_killed
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
 from tests.archive.storage import segment, storage
 from tests.cli_runner import run_cli
@@ -32,7 +28,6 @@ from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 KILLS = 20
 DAY = 86_400_000
 MAX_STEPS = 60
-_CHANGES = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
 
 
 def add(root: Path, nn: Path) -> None:
@@ -47,38 +42,6 @@ def prune(root: Path, nn: Path) -> None:
 def repair(root: Path, nn: Path) -> None:
     with open_archive(str(root)) as archive:
         check_archive(archive, repair=True)
-
-
-def is_killed(action: Callable[[Path, Path], None], root: Path, nn: Path, steps: int) -> bool:
-    """Run an action in a child that is killed before its `steps`-th system call on a file of the archive."""
-    if (pid := os.fork()) == 0:
-        try:
-            _die_after(root, steps)
-            action(root, nn)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
-
-
-def _die_after(root: Path, steps: int) -> None:
-    left, fsync = [steps], os.fsync
-
-    def step() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watch(event: str, arguments: tuple[object, ...]) -> None:
-        if event in _CHANGES and str(arguments[0]).startswith(str(root)):
-            step()
-
-    def synced(number: int) -> None:
-        step()
-        fsync(number)
-
-    sys.addaudithook(watch)
-    mock.patch("os.fsync", synced).start()
 
 
 def all_moments(root: Path) -> set[int]:
