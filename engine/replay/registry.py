@@ -18,6 +18,7 @@ from journal.ops import EditOp
 
 _HINT = "Let a NameNode of the cluster's own release make this checkpoint; the old image and all edits are untouched."
 _RECORD_HINT = "Check that image and edits belong to one cluster; `hdfs oev` shows the operation."
+_END = "end of replay"
 
 
 def apply(namespace: Namespace, op: EditOp) -> None:
@@ -66,8 +67,10 @@ class OpErrorTranslator:
             ) from error
 
 
-def check_end(namespace: Namespace, op: EditOp) -> None:
+def check_end(namespace: Namespace) -> None:
     """Perform the checks that a NameNode performs at the end of replay.
+
+    The error names no operation, because the last operation is not the cause.
 
     Raises:
         ReplayError: snapshot diffs are inconsistent.
@@ -75,4 +78,4 @@ def check_end(namespace: Namespace, op: EditOp) -> None:
     try:
         namespace.recorder.created.check_strays()
     except InconsistentNamespaceError as error:
-        raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error
+        raise ReplayError(_END, namespace.last_txid, error.message, hint=error.hint or _RECORD_HINT) from error

@@ -75,8 +75,8 @@ def replay(
         run.segments(ops)
     else:
         run.plainly(ops)
-    if run.last is not None:
-        check_end(namespace, run.last)
+    if run.count:
+        check_end(namespace)
     if progress is not None:
         progress(run.count)
     return run.count
@@ -130,7 +130,6 @@ class _ReplayRun:
         watch: Callable[[EditOp], bool] | None,
     ) -> None:
         self.count = 0
-        self.last: EditOp | None = None
         self._namespace = namespace
         self._progress = progress
         self._cancelled = cancelled
@@ -179,7 +178,6 @@ class _ReplayRun:
         if self._watch is not None and not self._watch(op):
             return False
         apply(self._namespace, op)
-        self.last = op
         self._counted(1)
         return True
 

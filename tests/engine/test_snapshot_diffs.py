@@ -267,6 +267,17 @@ def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_p
     check_stops(tmp_path, [*LEFT_BEHIND, rename("/s/d", "/z/d")], [mkdir("/s/n", NEW + 1)])
 
 
+def test_inconsistency_found_at_the_end_names_no_operation(tmp_path: Path) -> None:
+    """The check follows the last transaction, whether a kernel or a plain function applied it."""
+    given = [*SNAPSHOT, rename("/s/d", "/z/d"), add("/z/d/n", NEW), close("/z/d/n")]
+    given.append(ops.ConcatDeleteOp(trg="/z/d/f", srcs=("/z/d/n",), timestamp=LATER))
+    for later in ([], [mkdir("/z/a", NEW + 1), mkdir("/z/b", NEW + 2)]):
+        setting = Setting(tmp_path, HADOOP2, ReplayRules(healing=HealingMode.STRICT))
+        with pytest.raises(ReplayError, match=r"^end of replay at txid \d+: the snapshot diffs of /z/d are") as stopped:
+            setting.merged(*given, *later)
+        assert stopped.value.txid == BASE_TXID + len(given) + len(later)
+
+
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
     """Check that replay with the rules of a NameNode 2.7 applies `before` and stops at the operation `at`."""
     given = numbered([*before, *trips], BASE_TXID)
