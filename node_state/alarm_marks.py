@@ -8,19 +8,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmSilence:
-    """An operator's silence of a kind of alarm: the user, start, end and reason.
+class AlarmMark:
+    """An operator's mark on the alarms of a kind: the user, start, latest end (None: when the alarms end) and reason.
 
     Attributes:
-        alarms: keys (`alarm_key`) of the alarms at the start. Only these alarms are silenced; without keys, the whole
-            kind is silenced.
+        alarms: keys (`alarm_key`) of the alarms at the start.
     """
 
     by: str
     since: float
-    until: float
+    until: float | None
     reason: str
     alarms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmSilence(AlarmMark):
+    """A silence of the marked alarms, or without keys of the whole kind."""
+
+    until: float
 
     def covers(self, raised: Collection[str]) -> bool:
         """Return whether all alarms with these keys are silenced."""
@@ -31,19 +37,8 @@ class AlarmSilence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmAcknowledgement:
-    """An operator's acknowledgement of a kind's alarms: the user, start, latest end (None: when the alarms end) and
-    reason.
-
-    Attributes:
-        alarms: keys (`alarm_key`) of the acknowledged alarms.
-    """
-
-    by: str
-    since: float
-    until: float | None
-    reason: str
-    alarms: tuple[str, ...] = ()
+class AlarmAcknowledgement(AlarmMark):
+    """An acknowledgement of the marked alarms."""
 
     def __str__(self) -> str:
         until = "it ends" if self.until is None else _minute(self.until)

@@ -24,7 +24,7 @@ from hadoop_common.durable import write_atomically
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from node_state.alarm_kinds import ALARM_KINDS, alarm_keys
-from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
+from node_state.alarm_marks import AlarmAcknowledgement, AlarmMark, AlarmSilence
 from node_state.state import as_json, from_json
 from servlets.http_authenticator import request_caller
 
@@ -38,7 +38,7 @@ _UNLIMITED: Final = "inf"
 _ENDED_SECONDS: Final = 3600.0
 _HINT: Final = "Repeat the request after the first checkpoint has formatted the storage directories."
 
-M = TypeVar("M", bound=AlarmSilence | AlarmAcknowledgement)
+M = TypeVar("M", bound=AlarmMark)
 
 
 class _AlarmMarks(Generic[M]):
@@ -119,7 +119,7 @@ class _AlarmMarks(Generic[M]):
         return marks
 
 
-def _has_valid_end(mark: AlarmSilence | AlarmAcknowledgement) -> bool:
+def _has_valid_end(mark: AlarmMark) -> bool:
     """Return whether the end of a mark is possible; only an acknowledgement may be unlimited (None)."""
     if mark.until is None:
         return True
