@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from engine.loaded_image import load_image
 from engine.namespace.namespace import Namespace
 from engine.replay import replay
+from image_format.compiling.mode import Mode, mode
 from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import EditOp
@@ -15,6 +18,11 @@ from tests.engine.image_builder import ImageBuilder, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.engine.replay_twins import EncodedOps, encoded
 from tests.engine.snapshot_support import allow, create, remove, retitle
+
+needs_kernels = pytest.mark.skipif(
+    mode() is Mode.PLAIN, reason="it asserts what kernels do, and with CHECKPOINTER_KERNELS=plain no replay kernel runs"
+)
+"""Mark of tests that fail if plain functions replay everything."""
 
 
 def block(number: int, size: int = 7) -> ops.Block:

@@ -16,12 +16,13 @@ from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import HADOOP2, LAYOUTS, delimited, merged
 from tests.engine.op_makers import add, close, delete, mkdir, rename
-from tests.engine.replay_scenes import base
+from tests.engine.replay_scenes import base, needs_kernels
 from tests.engine.snapshot_support import NEW, Setting, allow, create
 
 ODD_PATHS = ("", "/", "//old/f0", "/old/f0/", "old/f0", "/nowhere/f", "/old/open-1/f", "/old/nothing")
 
 
+@needs_kernels
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_base_leases_equal_those_of_single_path_lookups(
@@ -95,6 +96,7 @@ def test_leases_of_unread_open_files_after_edits(
     assert set(merged(builder.save(tmp_path), *steps).leases().values()) == leased
 
 
+@needs_kernels
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_open_file_is_loaded_on_first_lookup(tmp_path: Path, layout: int) -> None:
     builder = base(layout)

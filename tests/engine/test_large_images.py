@@ -30,6 +30,7 @@ from image_tools.loadable import check_loadable
 from journal.ops import EditOp
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, delimited, numbered
 from tests.engine.op_makers import delete, mkdir, rename
+from tests.engine.replay_scenes import needs_kernels
 
 EDITS: Sequence[EditOp] = [mkdir("/new", 20001), rename("/d3/f1", "/new/f1"), delete("/d5"), delete("/d0/f2")]
 
@@ -85,6 +86,7 @@ def test_merge_around_the_cache_writes_the_same_image(
     assert len(set(reads)) > 5
 
 
+@needs_kernels
 def test_directories_of_open_files_are_searched_by_several_threads(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import HADOOP2, LAYOUTS, merged
 from tests.engine.op_makers import add, delete, mkdir, rename, set_permissions, times
-from tests.engine.replay_scenes import base, rare, segment_after
+from tests.engine.replay_scenes import base, needs_kernels, rare, segment_after
 
 ACL = tuple(
     ops.AclEntry(*entry)
@@ -38,6 +38,7 @@ def inheriting() -> list[EditOp]:
     ]
 
 
+@needs_kernels
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_kernels_set_acls_of_new_inodes(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
@@ -50,6 +51,7 @@ def test_kernels_set_acls_of_new_inodes(tmp_path: Path, layout: int) -> None:
     assert image.acl("/old/deeper/own-too") == image.acl("/old/deeper")[2:]
 
 
+@needs_kernels
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_mode_change_after_inheritance_is_replayed_by_plain_functions(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
@@ -89,6 +91,7 @@ def test_error_of_an_incomplete_default_acl_names_the_inheriting_operation(tmp_p
         merged(path, *steps, mkdir("/later", 20_003))
 
 
+@needs_kernels
 def test_error_of_an_acl_beyond_the_string_table_names_its_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +110,7 @@ def test_error_of_an_acl_beyond_the_string_table_names_its_operation(
             replay(loaded.namespace, segment)
 
 
+@needs_kernels
 def test_more_acls_than_fit_in_the_acl_notes(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     made = [add(f"/old/n{number}", 21_000 + number) for number in range(5000)]

@@ -12,12 +12,13 @@ from journal import ops
 from journal.ops import EditOp
 from tests.engine.image_builder import BASE_TXID, HADOOP3, LAYOUTS, merge_bytes, merged, store
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
-from tests.engine.replay_scenes import base, rare
+from tests.engine.replay_scenes import base, needs_kernels, rare
 from tests.engine.snapshot_support import allow, create, retitle
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
+@needs_kernels
 @layouts
 def test_kernels_change_inodes_that_a_snapshot_contains(layout: int, tmp_path: Path) -> None:
     """Files and directories of the base change below a snapshot, and some of them again after later snapshots."""
@@ -63,6 +64,7 @@ def test_kernels_change_inodes_that_a_snapshot_contains(layout: int, tmp_path: P
     assert rare(path, edits, layout) == ["OP_ALLOW_SNAPSHOT"]
 
 
+@needs_kernels
 @layouts
 def test_kernels_leave_unclear_changes_below_a_snapshot_to_plain_functions(layout: int, tmp_path: Path) -> None:
     path = base(layout).save(tmp_path)
@@ -85,6 +87,7 @@ def test_kernels_leave_unclear_changes_below_a_snapshot_to_plain_functions(layou
     assert rare(path, [*before, *edits], layout)[1:] == [op.name for op in edits]
 
 
+@needs_kernels
 @layouts
 def test_kernels_use_names_from_the_snapshot_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
     """Some files in the image were created after the snapshot; a plain function is the first to read the diffs."""
@@ -112,6 +115,7 @@ def test_kernels_use_names_from_the_snapshot_diffs_of_an_image(layout: int, tmp_
     assert rare(path, edits, layout) == ["OP_SET_PERMISSIONS"]
 
 
+@needs_kernels
 def test_more_changes_below_a_snapshot_than_fit_in_the_notes(tmp_path: Path) -> None:
     builder = base(HADOOP3)
     for number in range(3000):
@@ -137,6 +141,7 @@ CHANGES: list[Callable[[int], EditOp]] = [
 ]
 
 
+@needs_kernels
 @pytest.mark.parameters(len(CHANGES))
 @layouts
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change(0).name)

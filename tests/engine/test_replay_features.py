@@ -21,7 +21,7 @@ from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import HADOOP2, LAYOUTS, ImageBuilder, merged
 from tests.engine.op_makers import delete, mkdir, rename, set_permissions, times
-from tests.engine.replay_scenes import base, rare
+from tests.engine.replay_scenes import base, needs_kernels, rare
 
 KINDS = ("acl", "xattrs", "both")
 NAMED = [(0, 0, 6, "bob"), (1, 0, 5, "")]
@@ -49,6 +49,7 @@ def with_features(builder: ImageBuilder) -> ImageBuilder:
     return builder
 
 
+@needs_kernels
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_kernels_change_inodes_with_acls_and_xattrs(tmp_path: Path, layout: int) -> None:
     path = with_features(base(layout)).save(tmp_path)

@@ -22,9 +22,10 @@ from journal.ops import EditOp
 from tests.depth import examples
 from tests.engine.image_builder import HADOOP2, LAYOUTS, OWNER, ImageBuilder, delimited, merged, messages
 from tests.engine.op_makers import add, delete, mkdir, rename, rename_old, times
-from tests.engine.replay_scenes import base, rare, segment_after, work
+from tests.engine.replay_scenes import base, needs_kernels, rare, segment_after, work
 
 
+@needs_kernels
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_plain_functions_replay_only_the_first_use_of_names(tmp_path: Path, layout: int) -> None:
@@ -33,6 +34,7 @@ def test_plain_functions_replay_only_the_first_use_of_names(tmp_path: Path, layo
     assert rare(path, work(3000), layout) == ["OP_SET_OWNER", "OP_DELETE", "OP_ALLOW_SNAPSHOT"]
 
 
+@needs_kernels
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_new_names_are_known_to_all_later_operations(tmp_path: Path, layout: int) -> None:
     builder = base(layout)
@@ -55,6 +57,7 @@ def test_new_names_are_known_to_all_later_operations(tmp_path: Path, layout: int
     assert image.owner("/old/n") == ("new", "known", 0o1777)
 
 
+@needs_kernels
 def test_untyped_string_is_neither_user_nor_group(tmp_path: Path) -> None:
     builder = base(-67)
     builder.sections["STRING_TABLE"] = delimited(
@@ -124,6 +127,7 @@ def test_arrays_grow_during_the_replay(tmp_path: Path, layout: int, monkeypatch:
         assert ImageComparison(a, b).inodes[0] > 3000
 
 
+@needs_kernels
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("move", [rename, rename_old])
@@ -306,6 +310,7 @@ def test_old_edit_log_layout_is_replayed_by_plain_functions(tmp_path: Path) -> N
     assert seen == ["OP_MKDIR", "OP_MKDIR"]
 
 
+@needs_kernels
 def test_directory_of_the_image_is_deleted_by_kernels(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     assert rare(path, [delete("/old"), mkdir("/old", 20_001)], HADOOP2) == []

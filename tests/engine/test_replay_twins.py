@@ -31,7 +31,7 @@ from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE
 from tests.depth import examples, sample
 from tests.engine.image_builder import LAYOUTS, OWNER, merge_bytes, merged, numbered
 from tests.engine.op_makers import add, mkdir
-from tests.engine.replay_scenes import base, block, rare, work
+from tests.engine.replay_scenes import base, block, needs_kernels, rare, work
 from tests.engine.replay_twins import EncodedOps, check_segment
 from tests.engine.snapshot_support import allow, create
 
@@ -51,6 +51,7 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
     return found
 
 
+@needs_kernels
 @layouts
 @rows
 def test_each_kernel_handles_an_operation_of_the_workload(
