@@ -310,7 +310,6 @@ def test_moved_inode_inherits_no_acl(tmp_path: Path) -> None:
         ops.SetAclOp(src="/none", acl_entries=MINIMAL),
         ops.SetStoragePolicyOp(path="/d/f", policy_id=16),
         ops.SetStoragePolicyOp(path="/d/l", policy_id=2),
-        ops.SetReplicationOp(path="/d", replication=2),
         ops.SetQuotaOp(src="/d/f", ns_quota=1, ds_quota=1),
         ops.SetOwnerOp(src="/none", username="u"),
         set_permissions("/none", 0),
