@@ -1,1 +1,1 @@
-"""The merge: a namespace over an image, the replay of edits on it, and the new image (docs/architecture.md)."""
+"""The merge: loads an image as a namespace, replays edits onto it, and writes the new image (docs/architecture.md)."""

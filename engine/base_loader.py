@@ -1,4 +1,4 @@
-"""Loading of the base image of a namespace: converted to the layout of the edits, and healed if necessary."""
+"""Loads the base image of a namespace, converts it to the layout of the edits, and heals it if necessary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BaseLoader:
 
     Attributes:
         layout: layout version of the loaded image; None keeps the image's layout.
-        resources: closes converted and healed copies.
+        resources: closes the converted and healed copies of images.
         progress: called with the number of scanned bytes.
     """
 

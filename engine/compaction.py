@@ -1,4 +1,4 @@
-"""Compaction: writing of the new image from the base image's bytes and the changed, new and dropped records.
+"""Compaction: writes the new image from the bytes of the base image and from the changed, new and dropped records.
 
 A save passes through these states, in this order:
 
@@ -19,7 +19,7 @@ These faults cannot occur:
   holder of a renumbered reference is rewritten, even if it is otherwise unchanged.
 - The thread and the writer change the same state: while the thread reads directories, the writer only writes encoded
   inodes; `section` waits for the thread before it produces another section.
-- An image refers to a removed inode: `_check_held` refuses that, except in mode `AS_HADOOP`.
+- An image refers to a removed inode: `_check_held` raises an error, except in mode `AS_HADOOP`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class SectionMerger(Protocol):
     concurrent: bool
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
-        """Yield the records of the new INODE section by slot: changed records are replaced, dropped ones omitted."""
+        """Yield the records of the new INODE section in slot order, with changed and without dropped records."""
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
         """Yield the present entries of INODE_DIR: the base image's entries in their order, then the new ones."""
@@ -142,7 +142,7 @@ class WrittenInodes(NamedTuple):
 
     Attributes:
         records_start: size of the header in bytes.
-        added: the records that are appended to those of the old section.
+        added: the records appended to the records of the old section.
     """
 
     records_start: int
@@ -153,7 +153,7 @@ class Compaction:
     """Sections of the new image, made from the base image and the namespace's delta.
 
     Args:
-        background: executor for other work while INODE is written.
+        background: executor for work that runs while INODE is written.
 
     Attributes:
         written: header size and added records of INODE, once INODE is produced.
@@ -175,7 +175,7 @@ class Compaction:
         self._dropped = runs(np.flatnonzero(tree.dropped))
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
-        # Entries in which only reference numbers change; they cannot be copied either.
+        # Entries that cannot be copied although only their reference numbers change.
         rebuilt = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
         self._patched_directories = [i for i in holders if i > 0 and i not in rebuilt]
         self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
@@ -236,7 +236,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """Return the slots and records of changed base inodes: those in `rows`, and directories that were not read."""
+        """Return the slots and records of changed base inodes: the inodes in `rows`, and unread directories."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         more = unread.dirty_rows()
         records = table.encode(rows)
@@ -387,7 +387,7 @@ def write_image(
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
     Changed sections that `image` lacks are written last; loaders do not depend on the order. Sub-sections are
-    determined again, because those of `image` describe the old records.
+    computed again, because the sub-sections of `image` describe the old records.
 
     Args:
         merger: applies the changes to INODE and INODE_DIR.

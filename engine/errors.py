@@ -69,7 +69,7 @@ class CheckpointInProgressError(CheckpointError):
 
 
 class NamespaceBusyError(CheckpointError):
-    """A read that waited `seconds` for a namespace that was being loaded or saved, or that lacked a transaction."""
+    """A read that timed out after `seconds`: the namespace was being loaded or saved, or lacked a transaction."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(

@@ -17,7 +17,7 @@ class HealingMode(Enum):
     """Handling of inconsistent snapshots, which NameNodes themselves can cause."""
 
     HEAL = "heal"
-    """Write an image that loads, and report the changes."""
+    """Write an image that a NameNode loads, and report the changes."""
     STRICT = "strict"
     """Refuse inconsistent snapshots."""
     AS_HADOOP = "as-hadoop"
@@ -32,7 +32,7 @@ class HealedFault:
         code: code of the finding in `checkpointer image verify`.
         section: section of the image that would contain the inconsistency.
         inode: id of the affected inode, 0 if unknown.
-        path: present or former path of the inode, as far as known; "" if not looked up.
+        path: known part of the inode's present or former path; "" if not looked up.
         message: the fault, and the change that healed it.
     """
 
@@ -76,7 +76,7 @@ class HealingLog:
         self._found.setdefault(healed)
 
     def continue_past(self, healed: HealedFault, error: InconsistentNamespaceError) -> None:
-        """Add a fault because of which a NameNode terminates when it replays the same edits.
+        """Add a fault that makes a NameNode terminate when it replays the same edits.
 
         Raises:
             InconsistentNamespaceError: `error`, if the mode is not `HEAL`.

@@ -1,4 +1,4 @@
-"""Steps that every engine applies to an image that it writes: cancellation, verification and warnings."""
+"""Steps that every engine performs when it writes an image: cancellation, verification and warnings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_verified(
 
     Raises:
         InconsistentSnapshotsError: the image cannot be repaired.
-        InconsistentNamespaceError: snapshots lead to removed inodes, except in mode `AS_HADOOP`.
+        InconsistentNamespaceError: snapshots refer to removed inodes, except in mode `AS_HADOOP`.
         ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()

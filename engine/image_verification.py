@@ -53,11 +53,11 @@ class ImageVerification:
     Attributes:
         then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
             which raises CheckpointCancelledError when the result is no longer needed.
-        begun: digest of the beginning of the file, if it is known.
+        begun: digest of the beginning of the file, if known.
         fault: the error; None if none has been found so far.
 
-    If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
-    cause. A storage fault or a cancellation has a different cause, and ends the verification early.
+    If the body fails and the image is wrong, the verification's error replaces the body's error, because the image is
+    the cause. A storage fault or a cancellation has a different cause, and ends the verification early.
     """
 
     def __init__(self, image: ImageFile) -> None:

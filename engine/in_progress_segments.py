@@ -1,4 +1,4 @@
-"""Segments in progress as recovery would finalize them, found without changing a file (FileJournalManager)."""
+"""Reads segments in progress as recovery would finalize them, without changing a file (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
 def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogSegment], image_txid: int) -> None:
     """Refuse two versions of a transaction if one of them is in a segment in progress.
 
-    A NameNode refuses only if the finalized name already exists; otherwise it silently uses the longer segment.
-    Transactions in the image do not matter.
+    A NameNode refuses them only if the finalized name already exists; otherwise it silently uses the longer segment.
+    Transactions that the image contains are not compared.
 
     Raises:
         SegmentError: two versions exist; the error names both files.

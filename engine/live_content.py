@@ -198,7 +198,7 @@ class ContentWalk:
         return self._browser.sums.below(np.array(ids, np.int64))
 
     def _below_plain(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Return `_of_directories` for directories without diffs; without `LiveSums`, a kernel computes the sums."""
+        """Return the same as `_of_directories` for directories without diffs; a kernel replaces missing `LiveSums`."""
         if self._enter is None and self._browser.sums is None:
             self._summable += ids
             return NO_TOTALS, []

@@ -1,7 +1,7 @@
 """Inodes, children and snapshots of a warm namespace: the base image with later changes, without a copy of either.
 
-Only inodes that edits touched have a row. All other inodes are read from the base image and receive no row, so a reader
-changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
+Only inodes that edits touched have a row. A reader reads all other inodes from the base image and creates no rows for
+them, so it changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LiveInodes(NamespaceBrowser):
         self._bind()
 
     def close(self) -> None:
-        """Release the namespace, which has been or will soon be replaced; nothing can be read afterwards."""
+        """Release a namespace that was replaced or is about to be replaced; nothing can be read afterwards."""
         for name in ("index", "namespace", "names", "erasure_policies", "sums", "past"):
             vars(self).pop(name, None)
 

@@ -1,4 +1,4 @@
-"""An open image with its index, and the namespace that edits are replayed onto."""
+"""An open image with its index, and the namespace onto which edits are replayed."""
 
 from __future__ import annotations
 

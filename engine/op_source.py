@@ -1,4 +1,4 @@
-"""Operations that a caller passes to a replay, and whether a fault came from their source."""
+"""The operations that a caller passes to a replay, which record whether their source failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from journal.segment_file import SegmentTransactions
 
 
 class OpSource:
-    """Operations of the caller, and whether their source failed.
+    """Iterable of the caller's operations that records whether their source failed.
 
     After a failure of the source, all earlier operations are completely applied.
     """

@@ -1,4 +1,4 @@
-"""Snapshot diffs for readers: decoded without loading an inode, so that replay and the next image are unaffected.
+"""Snapshot diffs for readers, decoded without loading inodes, so that replay and the next image are unaffected.
 
 Diffs that edits touched are read from the namespace, and all others from the image.
 """
@@ -50,7 +50,7 @@ class PastDiffs(ImageDiffs):
     # ---- diffs of the namespace ----------------------------------------------------------------------------
 
     def _loaded(self, inode_id: int) -> tuple[Diffs | None, bool]:
-        """Return the diffs that replay has read or created, and whether the image contains no others."""
+        """Return the diffs that replay has read or created, and whether the image contains no other diffs."""
         row = self._namespace.table.row_of.get(inode_id)
         if row is None or not self._store.is_loaded(row):
             return None, find_id(self._store.owners, inode_id) < 0

@@ -1,13 +1,13 @@
 """A gate between the thread that changes a namespace and the threads that read it.
 
-Only one thread at a time holds the gate. A thread that is going to change the namespace enters before all waiting
-readers, so it waits for at most one reader. Readers enter in order of arrival. A reader holds the gate for a short
-batch of work and calls `pause` between batches, so that short reads can overtake a long read. A thread that leaves
-wakes only the next thread and passes the gate on to it.
+Only one thread at a time holds the gate. A thread that changes the namespace enters before all waiting readers, so it
+waits for at most one reader. Readers enter in order of arrival. A reader holds the gate for a short batch of work and
+calls `pause` between batches, so that short reads can overtake a long read. A thread that leaves wakes only the next
+thread and passes the gate on to it.
 
-While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. During this time, readers wait
-and are not refused. Refused clients would repeat their requests immediately, and consume CPU time that the checkpoint
-needs.
+While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. Readers wait during this time
+instead of being refused. Refused clients would repeat their requests immediately, and consume CPU time that the
+checkpoint needs.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from image_tools.permission_checker import ReadRefusedError
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
-"""Exception class; a client of an HA pair then sends the request to the other NameNode."""
+"""Exception class of a refusal; a client of an HA pair then sends the request to the other NameNode."""
 
 
 def standby_refusal(action: str) -> str:

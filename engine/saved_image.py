@@ -1,4 +1,4 @@
-"""An image that was saved, until it becomes the base of the next merge."""
+"""A saved image, until it becomes the base of the next merge."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from image_format.index_arrays import IndexArrays
 
 
 class SavedImage:
-    """Path of an image that was just saved, and the function that returns its index (None: the image must be scanned).
+    """Path of a newly saved image, and the function that returns its index (None: the image must be scanned).
 
-    The index describes only the saved file, so another file with the same name must not be opened with it.
+    The index describes only the saved file; it must not be used with another file of the same name.
     """
 
     def __init__(self, path: Path, update: Callable[[], IndexArrays | None]) -> None:
@@ -25,7 +25,7 @@ class SavedImage:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Return what a hard link, unlike a replacement, does not change: device, inode number and modification time."""
+    """Return device, inode number and modification time, which a replacement changes and a new hard link does not."""
     try:
         found = path.stat()
     except OSError:

@@ -1,8 +1,8 @@
 """Saves an image to all storage directories (FSImage.saveFSImageInAllDirs), safe against a kill at any point.
 
-`fsimage.ckpt_TXID` is written, synced and read back. Then its digest file receives the final name, and after that the
-image (`image_format.publish.place_image`). Until the image is renamed, the newest complete image is the old one, whose
-digest file is untouched.
+`fsimage.ckpt_TXID` is written, synced and read back. Then its digest file receives the final name, and finally the
+image (`image_format.publish.place_image`). Until the image is renamed, the old image remains the newest complete image,
+and its digest file is untouched.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SaveResult:
     """A saved image: its files, MD5 in hexadecimal, size in bytes, and the folders that failed.
 
     Attributes:
-        existing: valid images of that txid that existed before and were kept.
+        existing: valid images of the same txid that already existed and were kept.
     """
 
     txid: int
@@ -71,8 +71,8 @@ def save_image(
 ) -> SaveResult:
     """Write one image into all folders in parallel, and rename each complete file to its final name.
 
-    A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all have
-    one, the call fails.
+    A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all folders
+    have one, the call fails.
 
     Args:
         folders: `current` folders of locked storage directories.
@@ -85,7 +85,7 @@ def save_image(
     Raises:
         StorageError: the image could not be saved in any folder, or all folders contain it.
         CheckpointInProgressError: another thread is saving this txid.
-        Exception: raised by `write` or `confirm`; nothing of the image is left.
+        Exception: raised by `write` or `confirm`; no part of the image remains.
     """
     existing = [folder for folder in folders if _has_valid_image(folder / image_name(txid, rollback))]
     wanted = [folder for folder in folders if folder not in existing]
@@ -115,7 +115,7 @@ def save_image(
 
 @contextmanager
 def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
-    """Reserve unfinished files, which only one thread may write at a time."""
+    """Reserve unfinished files, because only one thread at a time may write a file."""
     resolved = {path.absolute() for path in paths}
     with _saving_guard:
         if taken := resolved & _saving:
@@ -192,7 +192,7 @@ class MergeResult:
         warnings: messages for the operator about the new image.
         healed: faults of the namespace that were healed in the new image.
         engine: `local` or `spark`.
-        rollback: whether it is the rollback image of a rolling upgrade.
+        rollback: whether the new image is the rollback image of a rolling upgrade.
     """
 
     base_txid: int

@@ -1,4 +1,4 @@
-"""Verification of a large image during its scan, so that the INODE section is read from the disk only once."""
+"""Verification of a large image during its scan, so that INODE is read from the disk only once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Changes of a delta to INODE and INODE_DIR, and their application to a range of either section.
+"""Computes the changes of a delta to INODE and INODE_DIR, and applies them to a range of either section.
 
-Computing and applying changes are separate: the local engine applies a delta to whole sections, and each Spark task
-applies it to a range.
+Both steps are separate, because the local engine applies a delta to whole sections, and each Spark task applies it to a
+range.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
-    """Yield the records of the slots from `first` to `behind` - 1; replace changed and omit dropped ones.
+    """Yield the records of the slots from `first` to `behind` - 1; replace changed records and omit dropped records.
 
     The delta must not contain other slots.
     """
@@ -153,7 +153,7 @@ def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int)
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:
-    """Return the offsets in the section of the records of `slots`; the slot after the last has the section's end."""
+    """Return the offsets of the records of `slots` in the section; the slot after the last has the section's end."""
     if not index.slot_count:
         return np.full(slots.size, index.records_start, np.int64)
     offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))

@@ -11,7 +11,7 @@ from image_format.sub_section_rules import SubSectionRule
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    """Settings that must equal the cluster's, because operations do not contain them.
+    """Settings that must equal the cluster's settings, because operations do not contain them.
 
     Attributes:
         min_replication, max_replication: bounds of a file's replication factor (dfs.namenode.replication.min,
@@ -22,8 +22,8 @@ class ReplayRules:
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
         ordered_snapshot_deletion: only the earliest snapshot is removed immediately
             (dfs.namenode.snapshot.deletion.ordered); None if unknown.
-        ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
-            setting of the cluster. None if unknown: replay then stops during a rolling upgrade.
+        ordered_deletion_in_older_layouts: the NameNode supports ordered deletion although its layout is above -67; not
+            a setting of the cluster. None if unknown: replay then stops during a rolling upgrade.
         healing: handling of inconsistent snapshots; not a setting of the cluster.
     """
 
@@ -50,8 +50,8 @@ class MergeSettings:
         layout_version: layout version of new images, which also selects the rules of replay; None for the base image's.
         allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
         sub_sections: see `write_image`.
-        rules: the cluster's own settings that affect replay.
-        max_op_size: largest accepted operation in bytes; the default is that of NameNodes.
+        rules: settings of the cluster that affect replay.
+        max_op_size: largest accepted operation in bytes; the default is the default of NameNodes.
         memory: limit for the large arrays of index and delta.
     """
 

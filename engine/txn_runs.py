@@ -46,7 +46,7 @@ def is_identifying(op: EditOp) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TxnRun:
-    """Transactions `first` to `last` of one segment, as they were applied.
+    """The applied transactions `first` to `last` of one segment.
 
     Attributes:
         opening_end: txid of the first identifying transaction, or the last txid that was read if no transaction is
@@ -90,7 +90,7 @@ class Provenance:
         runs: the last runs in the image, from the newest identifying run.
         base: the image below `runs`; None if one of the runs is identifying.
         before: the runs below `base`, from the newest identifying run; empty if they are unknown.
-        life: the NameNode process to whose past this image belongs: its address, and its start in ms since the epoch;
+        life: the NameNode process to whose past this image belongs, as its address and its start in ms since the epoch;
             None if unknown.
         made: whether this node made the image.
     """
@@ -128,7 +128,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Provenance:
-        """Convert a result of `to_json` to a provenance; raise TypeError, ValueError or LookupError for any other."""
+        """Convert a result of `to_json` to a provenance; raise TypeError, ValueError or LookupError for other data."""
         base, life = values["base"], values.get("life")
         return cls(
             tuple(map(TxnRun.from_json, values["stretches"])),
@@ -173,7 +173,7 @@ class RunOpening:
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """Run that still grows; `end` is its segment's last txid if known, `digests` the digest after each operation."""
+    """Run that still grows; `end` is the last txid of its segment, if known; `digests` has the digest after each op."""
 
     first: int
     starts: bool
@@ -237,8 +237,8 @@ class TxnRecorder:
     """Record of the transactions in a namespace; not thread-safe.
 
     Attributes:
-        base: the image that the transactions were applied to.
-        base_unproven: whether the image, too, has not been proven to belong to the NameNode's past.
+        base: the image to which the transactions were applied.
+        base_unproven: whether `base` has not yet been proven to belong to the NameNode's past.
     """
 
     def __init__(self) -> None:
@@ -250,7 +250,7 @@ class TxnRecorder:
         self.base_unproven = True
 
     def begin(self, image: ImageId, provenance: Provenance | None = None) -> None:
-        """Start with an image, and with its provenance if known."""
+        """Start with an image and, if known, its provenance."""
         self._known, self._growing = [] if provenance is None else list(provenance.runs), []
         self._proven = 0
         self._seen = image.txid
@@ -346,7 +346,7 @@ class TxnRecorder:
         return runs[_anchor(runs, self._proven) :]
 
     def rebase(self, image: ImageId) -> None:
-        """Discard the runs in an image that the NameNode has, because they need no further comparison."""
+        """Discard the runs that are part of an image of the NameNode, because they need no further comparison."""
         self.base, self.base_unproven = image, True
         self._forget(sum(run.last <= image.txid for run in self.runs()))
         self._proven = 0

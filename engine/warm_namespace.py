@@ -2,7 +2,7 @@
 
 Either nothing is loaded, or an image with all edits up to `last_txid` completely applied.
 
-    load     any state -> loaded; nothing is loaded if it fails.
+    load     any state -> loaded; if the load fails, nothing is loaded.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
     apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
              operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
@@ -13,7 +13,7 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
              `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
              can begin before it.
 
-There is no state between these: a namespace that may be half changed is released before the error propagates.
+No other state exists: a namespace that may be partly changed is released before the error propagates.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _OpenedImage:
 
 
 class WarmNamespace:
-    """An image with the edits that follow it, from which the next image is made; a context manager that closes it.
+    """An image with the edits that follow it, from which the next image is made, and a context manager that closes it.
 
     Not thread-safe, except for `reading`. After a fault within a step nothing is usable: call `load` again.
 
@@ -140,7 +140,7 @@ class WarmNamespace:
 
     @property
     def usable(self) -> bool:
-        """Whether an image is loaded and all edits since were completely applied under the rules of `settings`.
+        """Whether an image is loaded and all later edits were completely applied under the rules of `settings`.
 
         With other rules, a NameNode that starts now would replay the same edits with a different result, so the image
         must be loaded again.
@@ -170,7 +170,7 @@ class WarmNamespace:
 
     @contextmanager
     def reading(self, min_txid: int, timeout: float, pause_timeout: float | None = None) -> Iterator[LiveBrowser]:
-        """Yield read access to the namespace, in any thread, once `min_txid` is applied. No step runs in the meantime.
+        """Yield read access to the namespace, in any thread, once `min_txid` is applied; no step runs during access.
 
         Args:
             timeout: longest wait in seconds; also in each pause, unless `pause_timeout` is given.
@@ -207,7 +207,7 @@ class WarmNamespace:
     def load(self, path: Path, observer: Observer | None = None, *, cluster: int | None = None) -> None:
         """Open an image instead of the loaded one; a thread verifies its digest, at the latest before a save ends.
 
-        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image's.
+        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image.
 
         Raises:
             ImageFormatError: the image is damaged; raised immediately if its verification failed before and its files
@@ -326,9 +326,9 @@ class WarmNamespace:
             rollback: name it `fsimage_rollback_TXID`.
 
         Raises:
-            DigestMismatchError: the base image does not match its digest file; nothing of the new image is left.
+            DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
             StorageError: the image could not be saved in any folder.
-            CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
+            CheckpointCancelledError: the observer cancelled; no part of the new image remains.
         """
         self.rebase()
         with self.gate.occupying():

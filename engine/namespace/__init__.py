@@ -1,4 +1,4 @@
-"""The namespace during replay: an index over the base image, and a delta with the changes that edits made."""
+"""The namespace during replay: an index over the base image, and a delta with the changes made by edits."""
 
 from __future__ import annotations
 

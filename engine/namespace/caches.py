@@ -18,7 +18,7 @@ _DEFAULT_MODE = 0o755
 
 
 class CacheManager:
-    """`fsimage.proto CacheManagerSection`.
+    """Cache pools and directives (`fsimage.proto CacheManagerSection`).
 
     Args:
         hadoop3: whether Hadoop 3's rules apply.

@@ -20,11 +20,12 @@ def _look_on(node: Node) -> None:
 
 
 class CreatedLists:
-    """Created lists whose entries no longer match the tree: a NameNode's lists contain inodes, an image's only names.
+    """Created lists whose entries no longer match the tree.
 
-    A *stray* left its directory without an entry in the diff that created it. A NameNode keeps a stray in the created
-    list, under each later name, until it fails on the stray. This class does the same. A stray that was removed is a
-    *ghost*.
+    The created lists of a NameNode contain inodes; the created lists of an image contain only names. A *stray* is an
+    inode that left its directory without a record in the diff that created the inode. A NameNode keeps a stray in the
+    created list, under each later name, until the NameNode fails on the stray. This class does the same. A removed
+    stray is a *ghost*.
     """
 
     def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:
@@ -48,7 +49,7 @@ class CreatedLists:
         return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """Mark a child that leaves without a record as a stray; the diff that created it retains it under any name."""
+        """Mark a child that leaves without a record as a stray; its created list keeps the stray under any name."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
@@ -61,7 +62,7 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a diff's created name is a ghost's; a NameNode terminates if another inode gets the name."""
+        """Return whether a created name belongs to a ghost; a NameNode terminates if another inode gets the name."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
@@ -126,7 +127,7 @@ class CreatedLists:
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Rename those copies of a link that are the link itself (`LinkCopy.loaded`)."""
+        """Rename the copies of a link that are the link itself (`LinkCopy.loaded`)."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
@@ -174,7 +175,7 @@ class CreatedLists:
         return since
 
     def report_stop(self, directory: int, name: bytes) -> None:
-        """Report a name in a directory's diffs because of which a NameNode terminates when it replays the same edits.
+        """Report a name in a directory's diffs that makes a NameNode terminate when it replays the same edits.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.

@@ -24,7 +24,7 @@ class DiffRecorder:
     Attributes:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff received a name whose last snapshot is older than the diff.
-        leads_to_removed: whether snapshots may lead to an inode without a record, which no NameNode loads.
+        leads_to_removed: whether snapshots may refer to an inode without a record; a NameNode cannot load that image.
         lists_blocks_of_moved: whether a snapshot receives the block list of a moved file, as in Hadoop 3.3 and later.
     """
 
@@ -38,7 +38,7 @@ class DiffRecorder:
         self.lists_blocks_of_moved = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, tree.base.layout_version)
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
-        """Save the data that the latest snapshot needs of the inode at the end of a path, before the inode changes."""
+        """Save the state that the latest snapshot needs of a path's last inode, before the inode changes."""
         if self.lookup.active:
             self.record_in(row, self.lookup.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)
@@ -205,7 +205,7 @@ class DiffRecorder:
             self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
 
     def convert_block(self, row: int, index: int) -> None:
-        """Convert a block to one under construction, or to a complete one; Hadoop 2.7 creates another object."""
+        """Handle the opening or completion of a block, for which Hadoop 2.7 creates a new object."""
         if not self.lookup.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         self.detach_block(row, index)

@@ -165,7 +165,7 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes with a diff of a snapshot or, for `NO_SNAPSHOT`, of those that lost all diffs.
+        """Return the rows of read inodes that have a diff of a snapshot or, for `NO_SNAPSHOT`, that lost all diffs.
 
         Each snapshot is queried once, when it is deleted.
         """
@@ -177,7 +177,7 @@ class DiffStore:
         return found
 
     def unread_at(self, snapshot_id: int) -> list[int]:
-        """Return the ids of base inodes whose diffs were not read, by the rules of `rows_at`."""
+        """Return the ids of base inodes to which the rules of `rows_at` apply, but whose diffs were not read."""
         owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
             owners = self._base.snapshot_index.owners_at(snapshot_id).tolist()
@@ -263,7 +263,7 @@ class DiffStore:
         return diffs.known
 
     def touch(self, row: int) -> None:
-        """Mark the diffs of an inode as changed, if it has any."""
+        """Mark the diffs of an inode, if any, as changed."""
         if self._loaded.get(row) is not None:
             self._dirty.add(row)
 

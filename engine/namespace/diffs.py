@@ -31,7 +31,7 @@ class LinkCopy:
     """State of a symlink in a snapshot: a deleted entry with the id of a link that still exists elsewhere.
 
     Attributes:
-        loaded: whether the entry is the link itself and not a copy, as for a NameNode that loads the image.
+        loaded: whether the entry is the link itself and not a copy, as in a NameNode that has loaded the image.
     """
 
     row: int
@@ -72,7 +72,7 @@ class FileDiff:
     detached: set[int] = field(default_factory=set)
 
     def set_blocks(self, blocks: Sequence[Block]) -> None:
-        """Store the blocks that contain the file's bytes at that time, unless blocks are stored (FileDiff.setBlocks).
+        """Store the blocks with the file's bytes at that time, unless blocks are already stored (FileDiff.setBlocks).
 
         An image may have blocks of length NO_ACK; Hadoop adds them like other lengths, in 64 bits.
         """
@@ -94,7 +94,7 @@ class DirectoryDiff:
 
     Attributes:
         children_size: number of children when the diff was made.
-        is_root: whether the directory is the snapshot's root; `name` and `copy` are then those of the snapshot.
+        is_root: whether the directory is the snapshot's root; `name` and `copy` then belong to the snapshot.
         name, copy: see `FileDiff`.
         created: names that were added after the snapshot. The value is the row of a stray; for other names it is None,
             and the next diff or the directory contains the inode.

@@ -24,7 +24,7 @@ def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) 
 
 
 def is_same_policy(held: ErasurePolicy, wanted: ErasurePolicy) -> bool:
-    """Return whether a policy matches a wanted one by the name that HDFS gives it, or by schema and cell size."""
+    """Return whether a policy matches a wanted policy by the name that HDFS gives it, or by schema and cell size."""
     shapes = [(each.codec, each.data_units, each.parity_units, each.cell_size) for each in (held, wanted)]
     return held.name == policy_name(*shapes[1]) or (
         shapes[0] == shapes[1] and sorted(held.options) == sorted(wanted.options)

@@ -41,9 +41,9 @@ class LeasePaths:
     A NameNode 2.7 stores leases by path, spelled as in the operations (LeaseManager.sortedLeasesByPath), and changes
     these strings at renames and closes. When a directory above is renamed, a path with a trailing slash becomes another
     path, which is invalid if it contains a double slash. When an image is written, each path is resolved; a path that
-    does not lead to an open file is not written. As in a NameNode, its lease remains nevertheless: if a file is opened
-    at the path later, the lease applies to that file. While any such path is stored, plain functions instead of kernels
-    replay closes, renames and removals.
+    does not lead to an open file is not written. As in a NameNode, the lease of that path nevertheless remains: if a
+    file is opened at the path later, the lease applies to that file. While this class stores paths, plain functions
+    instead of kernels replay closes, renames and removals.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class OpenFileFinder(Protocol):
     """Fast finder of many open files of an unchanged base image."""
 
     def find_open_files(self, section: npt.NDArray[np.uint8], spans: Rows, ids: Rows) -> tuple[Rows, UnreadFiles]:
-        """Return (numbers of valid entries, their files), by ascending id; the plain parser must read the others.
+        """Return (numbers of valid entries, their files), by ascending id; the plain parser must read other entries.
 
         Args:
             section: the section with the paths.
@@ -94,7 +94,7 @@ class OpenFileFinder(Protocol):
         """
 
     def load_open_files(self, files: UnreadFiles) -> None:
-        """Create rows for those of the unchanged `files` that kernels can read."""
+        """Create rows for the unchanged `files` that kernels can read."""
 
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
@@ -110,7 +110,7 @@ class Leases:
     all open files have rows (`read_files`).
 
     Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` contains the paths with odd slashes. Hadoop
-    3's loader ignores the section and gives a lease to every file under construction, including those that exist only
+    3's loader ignores the section and gives a lease to every file under construction, including files that exist only
     in snapshots.
 
     Args:
@@ -326,7 +326,7 @@ class Leases:
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
         if not self._tree.hadoop3:
-            # Exclude files that were closed by a path other than that of their lease.
+            # Exclude files that were closed by a path other than the path of their lease.
             rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]

@@ -1,4 +1,4 @@
-"""The whole namespace that edits are replayed onto: tree, leases, counters and the managers of small sections."""
+"""The whole namespace onto which edits are replayed: tree, leases, counters and the managers of small sections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Namespace:
     Args:
         base: the image, which is not changed.
         strings: its string table, to which new names in edits are appended.
-        rules: the cluster's own settings that affect replay.
+        rules: settings of the cluster that affect replay.
         allocator: allocator of its large arrays; None if unlimited.
         finder: returns a fast finder of many open files of the base image, if one is available.
 
@@ -115,8 +115,8 @@ class Namespace:
     def ignore(self) -> None:
         """Count an operation that has no effect, as on a NameNode.
 
-        The object of the operation is missing, is already in that state, or cannot change. docs/opcodes.md lists the
-        cases.
+        The object of the operation is missing, is already in the requested state, or cannot change. docs/opcodes.md
+        lists the cases.
         """
         self.ignored += 1
 
@@ -162,8 +162,9 @@ class Namespace:
         return row
 
     def snapshot_root(self, path: str) -> int:
-        """Return the directory of an operation on snapshots, where later Hadoop 3 releases accept `/.reserved/...`
-        (FSDirectory.unprotectedResolvePath).
+        """Return the directory of an operation on snapshots (FSDirectory.unprotectedResolvePath).
+
+        Later Hadoop 3 releases accept `/.reserved/...` as its path.
         """
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
             return self.directory(path)
@@ -202,7 +203,7 @@ class Namespace:
             self.info.genstampV2 = genstamp
 
     def see_generation_stamp(self, genstamp: int) -> None:
-        """Process the generation stamp of a block in an operation; only Hadoop 3.4 raises its counter to that stamp."""
+        """Process the generation stamp of a block in an operation; only Hadoop 3.4 raises its counter to this stamp."""
         if self.hadoop3 and genstamp > self.info.genstampV2:
             self.info.genstampV2 = genstamp
 
@@ -250,8 +251,8 @@ class Namespace:
         """Whether an image of this namespace must be verified before it is used.
 
         Verification is required if something was healed, or if an inode's name in snapshots outlives its last snapshot.
-        A directory then still has the name as a child or in a newer diff. If the name of a directory above lasts longer
-        than such a name, a NameNode cannot load the image.
+        A directory then still has the name as a child or in a newer diff. If the name of a directory above lasts even
+        longer, a NameNode cannot load the image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False

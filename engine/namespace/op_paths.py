@@ -1,4 +1,4 @@
-"""Paths of operations, split as the replaying NameNode splits them, and names that are not allowed.
+"""Splits the paths of operations like a replaying NameNode, and rejects forbidden names.
 
     2.7     INode.getPathNames: trailing slashes are removed; a doubled slash creates an empty component,
     3.x     DFSUtilClient.bytes2byteArray: doubled slashes count as one.
@@ -36,12 +36,12 @@ def encodable(text: str) -> str:
 
 
 def has_odd_slashes(path: str) -> bool:
-    """Return whether a path has doubled slashes or ends with a slash, as the root's path does."""
+    """Return whether a path has doubled slashes or ends with a slash; the root's path does."""
     return path.endswith("/") or "//" in path
 
 
 def is_plain(path: str) -> bool:
-    """Return whether a path is absolute, not the root's, and has no empty or `.snapshot` component."""
+    """Return whether a path is absolute, is not `/`, and has no empty or `.snapshot` component."""
     return path[:1] == "/" and not has_odd_slashes(path) and "/.snapshot" not in path
 
 

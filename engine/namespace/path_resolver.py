@@ -18,8 +18,8 @@ class ResolvedPath(NamedTuple):
 
     Attributes:
         row: row of the inode at the path, or `NO_ROW` if it does not exist.
-        parent: row of the inode at the path without its last component. This inode need not be a directory; `NO_ROW` if
-            it does not exist, and for the root.
+        parent: row of the inode at the path without its last component, even if that inode is not a directory; `NO_ROW`
+            if that inode does not exist, and for the root.
         name: the last component, empty for the root.
     """
 

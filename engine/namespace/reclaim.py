@@ -33,7 +33,7 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
     """Find the paths from `root`, whose snapshot is deleted, to `rows`; only entries on these paths can change.
 
     Returns:
-        None if the paths are not known.
+        None if the paths are unknown.
     """
     references, parents = tree.references, tree.table.parent
     waiting = list(rows)
@@ -63,7 +63,7 @@ class Reclaimer(FileReclaimer):
 
     Like INode.cleanSubtree, the methods `clean...` remove the data that only snapshots between `prior` and `snapshot`
     need. Like INode.destroyAndCollectBlocks, the methods `destroy...` remove an inode regardless of references to it.
-    Each kind of inode and of reference has its own reclaimer.
+    Each kind of inode and of reference has its own method.
     """
 
     _paths: SnapshotPaths | None = None
@@ -93,7 +93,7 @@ class Reclaimer(FileReclaimer):
         return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
-        """Return the entries of a directory at a snapshot, if snapshots or edits touched them, in name order."""
+        """Return the entries of a directory at a snapshot in name order, except entries that nothing touched."""
         names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
@@ -241,7 +241,7 @@ class Reclaimer(FileReclaimer):
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _report_stop(self, row: int, what: str) -> None:
-        """Report an inode because of which a NameNode terminates when it replays the same edits; leave it unchanged.
+        """Report an inode that makes a NameNode terminate when it replays the same edits; leave the inode unchanged.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.

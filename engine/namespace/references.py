@@ -1,8 +1,8 @@
 """References: the entries at the old and new places of an inode that was renamed out of a snapshot.
 
-As in Hadoop, one hub for each such inode counts its names in snapshots (WithName) and its present place (DstReference).
-No object represents a DstReference: its fields are in the hub, and the inode's own row represents the reference in
-children and in deleted lists.
+As in Hadoop, each of these inodes has a hub, which counts the inode's names in snapshots (WithName) and its present
+place (DstReference). No object represents a DstReference: its fields are in the hub, and the inode's own row represents
+the reference in children and in deleted lists.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class InodeReferences:
         return named
 
     def keep_name(self, named: WithName) -> None:
-        """Restore a name in snapshots that was removed."""
+        """Restore a removed name in snapshots."""
         hub = self._hub_of(named.row)
         if named not in hub.with_names:
             named.number = NEW

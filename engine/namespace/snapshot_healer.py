@@ -1,9 +1,9 @@
 """Healing of inconsistent snapshots before an image is written, with the smallest possible changes.
 
 Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may discard the link's inode although a
-snapshot or a directory still leads to this inode. The healer restores the records of such inodes. A link with other
-names in snapshots receives references, like every other renamed inode. Only directories whose diffs were read are
-checked, because no other directory can have become inconsistent.
+snapshot or a directory still refers to this inode. The healer restores the records of these inodes. A link with other
+names in snapshots receives references, like every other renamed inode. The healer checks only directories whose diffs
+were read, because no other directory can have become inconsistent.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SnapshotHealer:
         return diffs
 
     def _uses(self) -> dict[int, list[_DeletedEntry]]:
-        """Return, by row, the entries of deleted lists that lead to removed inodes."""
+        """Return, by row, the entries of deleted lists that refer to removed inodes."""
         found: dict[int, list[_DeletedEntry]] = {}
         for directory in self._directories():
             for diff in self._diffs_of(directory).items:
@@ -172,7 +172,7 @@ class SnapshotHealer:
             self._keep_by_name(row, use)
 
     def _take_back_name(self, row: int, use: _DeletedEntry) -> None:
-        """Restore the first name of a link in the older diff that created it; renames had changed the name there."""
+        """Restore a link's first name, which renames had changed in the older diff that created the link."""
         items = self._diffs_of(use.directory).items
         for diff in reversed(items[: items.index(use.diff)]):
             followed = [name for name, stray in diff.created.items() if stray == row]
@@ -265,7 +265,7 @@ class SnapshotHealer:
         if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
             return False
         row = row_of(copy)
-        # If one of the two is a reference, the nodes differ.
+        # If `created` is a reference, the nodes differ.
         return row == row_of(created) and self._table.kind[row] == SYMLINK and not self._references.is_dst(row)
 
     # ---- references in two places --------------------------------------------------------------------------

@@ -22,8 +22,7 @@ _SECTION = "SNAPSHOT"
 
 
 class Snapshot:
-    """A snapshot of a directory with the directory's attributes at that time (`fsimage.proto
-    SnapshotSection.Snapshot`).
+    """A snapshot of a directory, with its attributes at that time (`fsimage.proto SnapshotSection.Snapshot`).
 
     Args:
         attributes: returns the attributes of the directory; called only on first use, because many snapshots are
@@ -78,12 +77,12 @@ class SnapshotManager:
 
     Attributes:
         base_ids: ids of the snapshots in the image, ascending.
-        changed: whether the section differs from the image's.
+        changed: whether the section differs from the section in the image.
         roots_changed: number of changes of snapshottable directories.
         any_gone: whether a snapshot was deleted.
 
     Raises:
-        RecordError: the section is damaged, or no NameNode loads it.
+        RecordError: the section is damaged, or a NameNode cannot load it.
     """
 
     def __init__(self, base: ImageIndex) -> None:
@@ -165,9 +164,9 @@ class SnapshotManager:
         return name in self._of.get(directory_id, {})
 
     def check_snapshottable(self, directory_id: int) -> None:
-        """Raise NamespaceError for a directory that operations on snapshots do not accept.
+        """Raise NamespaceError for a directory that snapshot operations do not accept.
 
-        They always accept the root, which can have 0 snapshots until it is made snapshottable (FSDirectory.createRoot).
+        They always accept the root, whose snapshot quota is 0 until it is made snapshottable (FSDirectory.createRoot).
         """
         if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")

@@ -134,7 +134,7 @@ class Tree:
         return self.base.snapshot_index.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
-        """Return unread directories whose records differ from those that Hadoop loads, as dirty rows of a new table."""
+        """Return unread directories whose records Hadoop changes when it loads them, as dirty rows of a new table."""
         table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.allocator)
         for inode_id in self.base.type_quota_ids.tolist():
             slot = self.base.slot(inode_id)
@@ -255,7 +255,7 @@ class Tree:
     def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
         """Yield (name, row) of children, except unread base inodes that nothing refers to.
 
-        Unread inodes are included if they, or inodes below them, are watched (`watch`), have diffs or hold references.
+        Unread inodes are included if they or their descendants are watched (`watch`), have diffs or hold references.
         """
         yield from self._children(directory, self.required_marks())
 
@@ -405,7 +405,7 @@ class Tree:
             self.base.forget_directory(int(self.table.id[row]))
 
     def unmap(self, row: int) -> None:
-        """Omit an inode from the new image although entries lead to it, as Hadoop may do."""
+        """Omit an inode from the new image although entries refer to it, as Hadoop may do."""
         slot = int(self.table.slot[row])
         if self.table.flags[row] & DROPPED or row in self._unmapped:
             return
@@ -416,7 +416,7 @@ class Tree:
             self.dropped[slot] = True
 
     def revive(self, row: int) -> None:
-        """Restore the record of a dropped inode to which entries still lead."""
+        """Restore the record of a dropped inode to which entries still refer."""
         slot = int(self.table.slot[row])
         self.table.flags[row] &= ~DROPPED & 0xFF
         self.table.note_change(row)

@@ -1,4 +1,4 @@
-"""Block lists of files, as ADD, CLOSE, UPDATE_BLOCKS and ADD_BLOCK change them."""
+"""Changes of files' block lists by ADD, CLOSE, UPDATE_BLOCKS and ADD_BLOCK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
     """Set the block list of a file to the list of an operation (FSEditLogLoader.updateBlocks).
 
     Args:
-        completes: whether the last block becomes complete; all other blocks always are.
+        completes: whether the last block becomes complete; all other blocks are always complete.
 
     Raises:
         NamespaceError: the lists differ in more than lengths, generation stamps and blocks at the end.

@@ -1,11 +1,11 @@
-"""Replay of the frequent operations by kernels; plain functions replay the others.
+"""Replay of the frequent operations by kernels; plain functions replay the other operations.
 
 `_enter` sets the state's counters, and `_point` sets the addresses of its arrays. `run` applies operations. `_leave`
 copies the counters back and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes.
 The namespace is then in the same state as if Python had applied the operations.
 
-    a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation
-                            needs more space than the arrays gained, and the plain function applies it.
+    a run ends with AGAIN   Python grows the arrays, and the run continues. If it ends again at the same operation, the
+                            operation needs more space than the arrays gained, and the plain function applies it.
     a run ends with PAUSE   Python deletes a snapshot, and the run continues.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
     another segment         all cached paths become invalid, because they refer to the bytes of the previous segment.
@@ -79,7 +79,7 @@ def is_at_hand(edits: Buffer) -> bool:
 
 
 class CompiledReplay:
-    """Replay of runs of plain operations on one namespace, without creating Python objects for them.
+    """Replay of runs of operations onto one namespace, without creating Python objects for the operations.
 
     A namespace has one instance (`of`), because rows of directories point into its arrays.
 
@@ -249,7 +249,7 @@ class CompiledReplay:
                 self._grow()
 
     def invalidate(self) -> None:
-        """Invalidate all caches: operations may have been applied without `after_plain_op`."""
+        """Invalidate all caches, because operations may have been applied without `after_plain_op`."""
         self._holders_known = False
         self._forget_paths()
 

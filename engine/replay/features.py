@@ -66,7 +66,7 @@ def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[A
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
-    """Remove the feature; the group bits, which contained the mask, become those of the owning group's entry."""
+    """Remove the feature; the group bits, which contained the mask, become the bits of the owning group's entry."""
     features = namespace.table.feature(row)
     if features.acl is None:
         return
@@ -141,7 +141,7 @@ def _packed(namespace: Namespace, xattr: XAttr) -> int:
 
 
 def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
-    """Raise NamespaceError if an attribute is given twice, because a NameNode refuses that."""
+    """Raise NamespaceError if an attribute is given twice, which a NameNode refuses."""
     names = [(xattr.namespace, xattr.name) for xattr in xattrs]
     if len(set(names)) < len(names):
         raise NamespaceError(f"an extended attribute of {path} is given twice")
@@ -155,7 +155,7 @@ def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
 
 
 def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Put the given attributes, in their order, before the old attributes that they do not replace."""
+    """Put the given attributes, in their order, before the old attributes that remain."""
     features = namespace.table.feature(row)
     new = {_packed(namespace, xattr): xattr.value for xattr in xattrs}
     kept = [(name, value) for name, value in features.xattrs or () if name not in new]

@@ -24,7 +24,7 @@ _KINDS: Final = (KNOWN_USER, StringKind.USER), (KNOWN_GROUP, StringKind.GROUP)
 
 
 class KnownNames:
-    """Names of a string table; initially all of its users and groups.
+    """Names of a string table, initially all its users and groups.
 
     Attributes:
         table: the names, separately for users and groups.

@@ -1,7 +1,7 @@
-"""Reads of the pages that lead to many paths, several at the same time.
+"""Parallel reads of the pages that the look-up of many paths needs.
 
-Outside the page cache, every page is read by itself when it is first used (`ImageFile.read_around_cache`), so a search
-in one thread waits for one page after another.
+Without the page cache, each page is read separately on its first use (`ImageFile.read_around_cache`), so a search in
+one thread waits for one page after another.
 """
 
 from __future__ import annotations

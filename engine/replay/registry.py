@@ -1,4 +1,4 @@
-"""Application of single operations; an operation without a replay function is an error and is never skipped.
+"""Applies single operations; an operation without a replay function is an error and is never skipped.
 
 An error may leave the operation partly applied, so the caller must then discard the namespace.
 """

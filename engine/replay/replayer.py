@@ -1,10 +1,10 @@
 """Replay of a stream of operations onto a namespace, with progress and cooperative cancellation.
 
 Kernels and plain functions take turns on a segment. Kernels apply operations up to a limit; a run that reaches its
-limit is followed by a longer run. If a run stops earlier for any reason, the plain function applies the next operation.
-Thus, the plain decoder and the plain function report all errors. Then kernels continue. Kernels run only if the cursor
-and the namespace agree on the next txid; otherwise the plain path reports the gap. Progress and cancellation are
-handled between two operations, so an aborted replay leaves the namespace in the state of a txid.
+limit is followed by a longer run. If a run stops earlier for any reason, the plain function applies the next operation,
+and then kernels continue. Thus, the plain decoder and the plain function report all errors. Kernels run only if the
+cursor and the namespace agree on the next txid; otherwise the plain path reports the gap. The replay reports progress
+and checks for cancellation between two operations, so an aborted replay leaves the namespace in the state of a txid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shape of the tree: MKDIR, SYMLINK, DELETE, RENAME_OLD, RENAME."""
+"""Changes to the shape of the tree: MKDIR, SYMLINK, DELETE, RENAME_OLD, RENAME."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     recorder.record_in(row, latest)
     last = recorder.unlink_last(row, row, latest)
     recorder.raise_mtime(parent, timestamp, latest)
-    # Hadoop 2.7 keeps inodes that snapshots contain under other names, including everything that was added to them
-    # later.
+    # Hadoop 2.7 keeps inodes that snapshots contain under other names, including their later children.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
     for leased in open_below:

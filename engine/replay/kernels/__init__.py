@@ -1,1 +1,1 @@
-"""Kernels that replay the frequent operations; the functions next to this package are their plain twins."""
+"""Kernels that replay the frequent operations; the modules next to this package contain their plain twins."""

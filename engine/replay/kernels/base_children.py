@@ -57,7 +57,7 @@ FIRST, BEHIND, ORDERED, ASKED, TABLE, TABLE_SIZE = range(6)
 """Columns of `opened_of`."""
 
 _BYTES_A_NAME = 12
-"""A directory receives a table once it has at most this many bytes of children per name that searches have read; a
+"""A directory receives a table once it has at most this many bytes of children for each name that searches have read; a
 child takes about four bytes.
 
 A search among sorted names waits for memory at each name; a search in a table waits only two or three times. Adding a
@@ -139,7 +139,7 @@ def _name_of(state, inode_id, near):
 
 @step
 def _in_order(state, first, behind):
-    """Return whether children are sorted by name; they may not be, because a NameNode up to 3.2 sorts them itself."""
+    """Return whether children are sorted by name; NameNodes up to 3.2 sort them, so images may be unsorted."""
     buf = directories_of(state)
     last_start = np.int64(0)
     last_size = np.int64(-1)
@@ -223,7 +223,7 @@ def _ask_for_middle(state, ids, low, high, known, slot):
 def _find_child(state, first, behind, buf, start, size):
     """Return (id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 if missing.
 
-    The id is also 0 if the children prove to be unsorted, or a child is not in the image. The search prefetches the
+    The id is also 0 if the children prove to be unsorted, or if the image lacks a child. The search prefetches the
     records of both possible next children before it compares a name.
     """
     packed, inodes, ids = directories_of(state), inodes_of(state), _base_ids(state)

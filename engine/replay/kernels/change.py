@@ -1,4 +1,4 @@
-"""Changes that several operations share, for kernels; a kernel validates each change completely before it writes."""
+"""Changes that kernels of several operations share; a kernel validates each change completely before it writes."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def lease(state, entry):
 
 @step
 def close_file(state, row):
-    """Remove a file's lease, if it has one."""
+    """Remove a file's lease, if any."""
     entry = rows_of(state)[row]
     if entry["marks"] & LEASED:
         entry["marks"] &= 0xFF ^ LEASED

@@ -1,9 +1,9 @@
 """ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` contains the plain twins.
 
 Each kernel receives the state, the segment, and the start and the end of the operation's body. It returns `DONE`, or
-`UNUSUAL` or `AGAIN` if it changed nothing. Therefore, each kernel has two parts. The first part reads fields, finds
-rows and reserves space; it may return at any point. The second part writes and cannot fail. Reserving space may add a
-string to the pool, or move a block list to a place where the list can grow. This does not count as a change.
+`UNUSUAL` or `AGAIN` without having changed anything. Therefore, each kernel has two parts. The first part reads fields,
+finds rows and reserves space; it may return at any point. The second part writes and cannot fail. Reserving space may
+add a string to the pool, or move a block list to a place where the list can grow. Neither counts as a change.
 """
 
 from __future__ import annotations

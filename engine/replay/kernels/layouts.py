@@ -1,7 +1,7 @@
 """Offsets of the fields of operations, from their declarations (`journal.ops`), as constants for kernels.
 
-An operation is its frame and then its fields one after another (`journal.binary_codec`). Kernels skip fields without a
-fixed size, such as paths; the offsets here count from the end of such a field.
+An operation consists of its frame, followed by its fields (`journal.binary_codec`). Kernels walk over a field without a
+fixed size, such as a path; the offsets here count from the end of that field.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
 
 
 PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
-"""Whether an operation begins with a path to an arbitrary place, by opcode. Paths of new files are close together."""
+"""Whether an operation begins with a path anywhere in the tree, by opcode. Paths of new files are close together."""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
 """Whether the path of a target follows, by opcode."""

@@ -1,4 +1,4 @@
-"""Files that are open for write in the base image, found and read by their entries in FILES_UNDERCONSTRUCTION.
+"""Finds and reads the base image's files that are open for write, by their entries in FILES_UNDERCONSTRUCTION.
 
 An entry is verified without creating a row for its file and without searching for its name. The path must lead to a
 directory, and the inode must be an open file of that name and a child of the directory. The children are read last,
@@ -38,7 +38,7 @@ def _opened(state, buf, start, slash):
 def follow_paths(states, buf, spans, first, apart):
     """Search for the directories of paths in the base image, to read the pages that `find_open_files` needs.
 
-    Threads that each follow other paths wait for several pages at the same time. They change nothing.
+    Several threads, each with different paths, wait for several pages at the same time. They change nothing.
 
     Args:
         states: the state; see `kernels.state`.
@@ -131,7 +131,7 @@ def place_open_files(states, ids, directories, placed):
 
 @step
 def _first_from(ids, inode_id, near):
-    """Return the index of the first id that is not less than `inode_id`; most likely, it is `near` or `near + 1`."""
+    """Return the index of the first id that is not less than `inode_id`; `near` or `near + 1` is most likely."""
     low = np.int64(0)
     high = ids.size
     if near == high or ids[near] >= inode_id:

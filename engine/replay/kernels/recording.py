@@ -1,4 +1,4 @@
-"""Notes of changes for snapshots, for kernels; `engine.namespace.diff_recorder` is the plain twin.
+"""Kernel functions that note changes for snapshots; `engine.namespace.diff_recorder` is the plain twin.
 
 A kernel notes a change before it modifies an inode (see `engine.namespace.noted`); Python applies the notes to the
 diffs when kernels return. A kernel first checks `room`, which covers one operation.

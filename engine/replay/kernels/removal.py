@@ -33,9 +33,9 @@ _AHEAD = 32
 
 @step
 def may_remove(state, row):
-    """Return whether kernels can remove an inode and everything below it without data that only Python has.
+    """Return whether kernels can remove an inode and its descendants without data that only Python has.
 
-    No inode in a snapshot, snapshottable directory, or lease without a path may be below it.
+    None of these inodes may be in a snapshot, be snapshottable, or have a lease without a path.
     """
     if not state.leases_plain:
         return False
@@ -79,7 +79,7 @@ def _drop(state, row):
 
 @step
 def _place_among(ids, inode_id, near):
-    """Return the index of the first ascending id that is not less than `inode_id`; most likely, it is `near`."""
+    """Return the index of the first of the ascending ids that is not less than `inode_id`; `near` is most likely."""
     if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
         return np.int64(near)
     return np.int64(np.searchsorted(ids, inode_id))

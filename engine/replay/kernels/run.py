@@ -5,8 +5,8 @@ correct. When the operation's kernel returns `DONE`, the last transaction id and
 operations, the state therefore always belongs to a transaction id. A run ends with the position and state before the
 operation that ended it:
 
-    `UNUSUAL`  the plain function must apply it, or the segment ends or is damaged, which the plain decoder reports.
-    `PAUSE`    the operation is applied, but Python must do its part before the next one.
+    `UNUSUAL`  the plain function must apply it, or the segment ends or is damaged; the plain decoder reports damage.
+    `PAUSE`    the operation is applied, but Python must complete it before the next operation.
     `AGAIN`    an array is full. The caller grows it and calls again; the operation is retried from its start.
     `DAMAGED`  a deletion found damaged bytes in the base image. The namespace must be discarded.
 

@@ -155,7 +155,7 @@ def delete(state, buf, pos, end):
 
 @step
 def _may_go(state, row, parent, latest, inside, is_held):
-    """Return whether a child can be deleted without data that only Python has.
+    """Return whether kernels can delete a child without data that only Python has.
 
     Args:
         latest, inside: values of the state for the child's directory.
