@@ -25,7 +25,7 @@ _HUGE = 1 << 22
 
 
 class _Mapping(mmap.mmap):
-    """Mapping that exists while an array uses it; `descriptor` is the descriptor of its file, or -1 for memory."""
+    """Mapping that exists while an array uses it; `descriptor` belongs to its file, or is -1 for memory."""
 
     descriptor = -1
 
@@ -39,7 +39,7 @@ class ArrayAllocator:
     Args:
         limit: bytes of memory for all arrays together; None if unlimited.
         folder: folder for the unnamed files; None means the system's default.
-        smallest: arrays of fewer bytes are always in memory and do not count.
+        smallest: arrays of fewer bytes are always in memory and do not count towards the limit.
     """
 
     def __init__(self, limit: int | None = None, folder: Path | None = None, *, smallest: int = _SMALLEST) -> None:
@@ -156,7 +156,7 @@ class GrowableArray:
         return np.frombuffer(self._block, self._dtype)
 
     def grow(self, used: int, needed: int, *, most: int | None = None) -> None:
-        """Grow to `needed` items, but at least to twice the size; keep the first `used` items.
+        """Grow to `needed` items, or to twice the present size if that is more; keep the first `used` items.
 
         Args:
             most: largest number of items that will ever be needed.
@@ -196,7 +196,7 @@ def _like_numpy(block: mmap.mmap) -> None:
 class BufferPool:
     """Pool of page-aligned buffers of `size` bytes; a buffer returns to the pool when its last view is released.
 
-    `made` is the number of buffers, which is the maximum that was in use at the same time.
+    `made` is the number of allocated buffers, which equals the maximum number used at the same time.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,7 +1,7 @@
-"""Choice of a new image's codec; some codecs are used only if a NameNode wrote the old image with them.
+"""Chooses the codec of a new image; some codecs are used only if a NameNode wrote the old image with the same codec.
 
-A NameNode without the library of a codec can neither load nor save an image with the codec. Therefore, an old image
-with the codec proves that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of
+A NameNode without the library of a codec can neither load nor save an image with this codec. Therefore, an old image
+with this codec proves that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of
 hadoop-common, and the dependencies of its pom.xml.
 """
 
@@ -20,7 +20,7 @@ class CodecLibrary:
     """Library of a codec on a NameNode.
 
     Attributes:
-        bundled: the first layout whose releases include the library; None if the releases of no layout do.
+        bundled: the first layout whose releases include the library; None if no release includes it.
         known_since: the first layout for which every release supports the codec.
     """
 
@@ -31,7 +31,7 @@ class CodecLibrary:
 
 _LIBRARIES = {
     codec_class_name("snappy"): CodecLibrary(
-        # 3.3.1 also includes it, but has the same layout as 3.3.0.
+        # 3.3.1 also includes the library, but has the same layout as 3.3.0.
         "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
         LayoutVersion.NVDIMM_SUPPORT,
     ),
@@ -45,7 +45,7 @@ _LIBRARIES = {
 
 
 def library_of(codec: str, layout_version: int | None = None) -> str:
-    """Return the library that a NameNode needs for a codec in addition to its release, or "" if it needs none.
+    """Return the library for a codec that a NameNode needs in addition to its release, or "" if it needs none.
 
     Args:
         codec: class name, or "" without compression.
@@ -59,7 +59,7 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
 
 
 def is_known_at(codec: str, layout_version: int) -> bool:
-    """Return whether every release of a layout supports the codec, whether or not it includes the required library."""
+    """Return whether every release of a layout supports the codec, even if the required library is not included."""
     library = _LIBRARIES.get(codec)
     return library is None or supports(library.known_since, layout_version)
 
@@ -84,7 +84,7 @@ def codec_to_write(wanted: str | None, base: str, layout_version: int, base_layo
 
     Args:
         wanted: the configured codec; None for the codec of the base image.
-        base: codec of the image that edits are merged into.
+        base: codec of the image into which edits are merged.
         layout_version: layout version of the new image.
         base_layout: layout version of the base image; None means the layout version of the new image. Releases of
             another layout have not written the base image, so they may lack its codec.

@@ -48,7 +48,7 @@ def compress_lz4(block: Buffer) -> bytes:
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
     """Expand a chunk; raise ValueError if it is damaged or yields more than `limit` bytes."""
     room = bytearray(_room(chunk, limit, _LZ4_RATIO))
-    # The call that returns new bytes would first fill the bytes with zeros.
+    # The call that returns a new bytes object would first fill it with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
     return bytes(memoryview(room)[:size])
 

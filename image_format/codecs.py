@@ -24,7 +24,7 @@ Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
 _PACKAGE = "org.apache.hadoop.io.compress."
-# Size of the pieces that zlib receives, and of the largest chunk that a decompressor yields.
+# Size of the pieces passed to zlib, and of the largest chunk that a decompressor yields.
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
 # Maximum output per byte of a stream, plus a constant: a NameNode's streams yield about 5 bytes per byte, at most 30.
@@ -33,7 +33,7 @@ _MAX_EXTRA = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
-    """Compressor of one stream, which consists of the results of `compress` in order and the result of `finish`."""
+    """Compressor of one stream, which consists of all results of `compress`, in order, and the result of `finish`."""
 
     def compress(self, buffer: Buffer, /) -> bytes | memoryview: ...
 
@@ -44,13 +44,13 @@ class Compressor(Protocol):
 
 
 class MakeCompressor(Protocol):
-    """Factory of compressors with a number of threads (0 for one per core), on which the bytes do not depend."""
+    """Factory of compressors; `threads` (0 for one per core) does not affect the compressed bytes."""
 
     def __call__(self, threads: int = 0, /) -> Compressor: ...
 
 
 class Decompressor(Protocol):
-    """Decompressor of one stream that must fill `buffer` exactly, with chunks of bounded size."""
+    """Decompressor of one stream into chunks of bounded size; the stream must fill `buffer` exactly."""
 
     def decompress_iter(self, buffer: memoryview, /) -> Iterator[bytes | memoryview]:
         """Yield the chunks; raise `CodecError` with an offset in `buffer` if the stream is damaged."""
@@ -58,7 +58,7 @@ class Decompressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Codec with its class name in the FileSummary and its factories of streams.
+    """Codec with its class name in the FileSummary and its factories of compressors and decompressors.
 
     `quick` means that decompression is faster than the additional copy that several threads need.
     """

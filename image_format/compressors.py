@@ -1,4 +1,4 @@
-"""Compression of one stream in pieces on all cores; pieces are joined in order, so the bytes are always the same.
+"""Compresses one stream in pieces on all cores; pieces are joined in order, so the bytes are always the same.
 
 `PiecewiseCompressor` drives the threads. A `PieceFormat` defines how pieces become a stream: zlib and gzip, .bz2, and
 Hadoop's blocks of raw chunks.
@@ -49,7 +49,7 @@ class PieceFormat(Protocol[T]):
 
 
 class PiecewiseCompressor(Generic[T]):
-    """`Compressor` with a limited number of pieces in threads, so that memory does not grow with the stream.
+    """`Compressor` that processes a limited number of pieces in threads, so that memory does not grow with the stream.
 
     Args:
         form: format of the stream, used for one stream only.
@@ -231,7 +231,7 @@ class Bzip2Block(NamedTuple):
 
 
 class Bzip2Format:
-    """A .bz2 stream; each piece is one block, because run-length coding makes it at most a quarter longer."""
+    """A .bz2 stream; each piece is one block, because run-length coding lengthens a piece by at most a quarter."""
 
     piece_size = 700_000
 

@@ -1,17 +1,17 @@
-"""A file that is written once from start to end, with several writes in flight, in the mode that is faster here.
+"""A file that is written once from start to end, in the mode that is faster on this disk.
 
-There are two modes: bypassing the page cache (O_DIRECT of open(2)) with several writes in flight, or through the page
-cache, written back while it fills. Which one is faster depends on the disk. `WriteModeChooser` measures both while a
-file is written, in stretches of 64 MiB, and does no I/O itself:
+Writes either bypass the page cache (O_DIRECT of open(2)) with several writes in flight, or go through the page cache,
+which is written back while it fills. The faster mode depends on the disk. `WriteModeChooser` measures both modes while
+a file is written, in stretches of 64 MiB, and does no I/O itself:
 
     unknown   Stretches bypass the cache, which leaves the cache to other processes. This state lasts as long
-              as the disk keeps up with the incoming data: a faster mode would not help.
-    trial     The writer waited for the disk in two stretches. Only the second counts, since the first one includes the
-              start. One stretch goes through the cache.
-    settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again: a
-              disk can change, for example when its own cache is full.
+              as the disk keeps up with the incoming data, because a faster mode would not help then.
+    trial     The writer waited for the disk in two stretches. Only the second stretch counts, because the first
+              includes the start. The next stretch goes through the cache.
+    settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again,
+              because a disk can change, for example when its own cache is full.
 
-A stretch is on the disk before its time is measured: filling the page cache would prove nothing.
+A stretch must be on the disk before its time is measured, because filling the page cache would prove nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
 
 _BOUND = 0.25
-"""Share of the time spent waiting at which the disk begins to count as the bottleneck."""
+"""Share of the time spent waiting for the disk from which on the disk counts as the bottleneck."""
 _BETTER = 1.1
 _SETTLED = 64
 
@@ -60,7 +60,7 @@ class WriteModeChooser:
         self.direct = self._both = False
 
     def ended(self, size: int, seconds: float, waited: float) -> None:
-        """Record the end of a stretch of `size` bytes that took `seconds`, `waited` of them waiting for the disk."""
+        """Record the end of a stretch of `size` bytes that took `seconds`, including `waited` seconds for the disk."""
         if not self._both or seconds <= 0:
             return
         if self._settled:
@@ -90,9 +90,9 @@ _MIN_FREE = 1 << 30
 class DirectFile:
     """Writer of a file; an existing file is replaced.
 
-    The image is not read again soon, and other processes need the page cache more. So the page cache is used only where
-    it is faster, and holds at most 32 MiB of the file. In both modes, little is left for fsync. File systems without
-    O_DIRECT use only the page cache.
+    The image is not read again soon, and other processes need the page cache more. Therefore, the writer uses the page
+    cache only where it is faster, and for at most 32 MiB of the file. In both modes, fsync has little left to write. On
+    file systems without O_DIRECT, the writer uses only the page cache.
 
     The writer uses 16 MiB of memory. The next call, or `sync`, raises the error of a failed write.
 
@@ -117,7 +117,7 @@ class DirectFile:
         """Append bytes.
 
         Raises:
-            OSError: the bytes or earlier ones cannot be written.
+            OSError: these or earlier bytes cannot be written.
         """
         while part:
             count = min(len(part), _BUFFER - self._filled)
@@ -132,7 +132,7 @@ class DirectFile:
         """Write the remaining bytes and sync the file.
 
         Raises:
-            OSError: the present write or an earlier one failed.
+            OSError: this or an earlier write failed.
         """
         self._wait(0)
         # The last bytes do not fill a block.
@@ -144,7 +144,7 @@ class DirectFile:
 
     def close(self) -> None:
         """Close the file; bytes that were not synced may be lost."""
-        # A descriptor must not be closed, and reused for another file, during a write.
+        # A descriptor that is closed during a write may be reused for another file.
         self._threads.shutdown()
         for descriptor in (self._descriptor, self._direct):
             if descriptor >= 0:
@@ -173,7 +173,7 @@ class DirectFile:
         self._waited += time.monotonic() - started
 
     def _reserve_ahead(self) -> None:
-        """Reserve space: direct writes past the end of a file would wait for each other."""
+        """Reserve space, because direct writes past the end of a file would wait for each other."""
         if self._mode.direct and self._given >= self._reserved:
             space = os.fstatvfs(self._descriptor)
             if space.f_bavail * space.f_frsize >= _MIN_FREE and reserve(self._descriptor, self._given, _STRETCH):

@@ -1,7 +1,7 @@
-"""Sequential reads around the page cache, for images that the page cache cannot hold.
+"""Sequential reads that bypass the page cache, for images that the page cache cannot hold.
 
-A scan of such an image through the page cache would evict the pages of other processes, and its own pages before they
-are used again. Filling the page cache also costs more CPU time than the scan.
+A scan of a large image through the page cache would evict the pages of other processes, and its own pages before they
+are used again. Filling the page cache would also cost more CPU time than the scan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHARE = 2
 
 
 def exceeds_page_cache(size: int) -> bool:
-    """Return whether a file of this size would fill a large part of the memory that is available."""
+    """Return whether a file of this size would fill a large part of the available memory."""
     return 0 < available_memory() // _SHARE < size
 
 
@@ -65,9 +65,9 @@ class DirectReader:
             self._descriptor = -1
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.uint8] | None:
-        """Return the bytes from `start` to `stop`, valid until the next call in this thread; None if they are not read.
+        """Return the bytes from `start` to `stop`, valid until the next call in this thread; None if the read fails.
 
-        Reasons for None are a file system without direct reads, a file that has become shorter, and a failed disk.
+        Causes are a file system without direct reads, a file that has become shorter, and a failed disk.
         """
         first = start - start % _BLOCK
         buffer = self._buffer(stop - first)

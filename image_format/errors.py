@@ -1,4 +1,4 @@
-"""Errors of the fsimage; each error gives the file, section and byte offset."""
+"""Errors of the fsimage; each error names the file, section and byte offset."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class RecordError(ImageFormatError):
 
 
 class InconsistentSnapshotsError(RecordError):
-    """Snapshots that refer to missing inodes, a state that NameNodes themselves may cause; each record is valid."""
+    """Snapshots that refer to missing inodes, as NameNodes themselves may write them; each record is valid."""
 
     default_hint = "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
 

@@ -42,7 +42,7 @@ _PIECE = 1 << 20
 _NAMES_AT_ONCE = 1 << 12
 """Number of names whose pages are requested together; the pages take at most 16 MiB."""
 _MOST_REQUESTS = 1 << 16
-"""Limit on the records that are requested together: the page cache is small, and each request is a system call."""
+"""Maximum number of records that are requested together: the page cache is small, and each request is a system call."""
 
 
 class DirectoryChanges(NamedTuple):
@@ -51,7 +51,7 @@ class DirectoryChanges(NamedTuple):
     Attributes:
         directory_ids: inode id of each directory.
         names, spans: the names' bytes, and a row of (start, size) for each name, in any order.
-        ids: current inode id of each name, 0 if there is none.
+        ids: current inode id of each name; 0 for a removed name.
         bounds: start of each directory's names, and the end.
     """
 
@@ -86,7 +86,7 @@ class ImageIndex:
     """The index of a mapped image file: 4 to 5 bytes per inode of most images; nothing is decoded in advance.
 
     Attributes:
-        inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
+        inode_buffer: the INODE section, which contains the offsets of `inode_offset`; `header` is its first record.
         inode_reads: direct reads of this section; None if the page cache can hold it.
         type_quota_ids: inode ids of the directories with storage type quotas.
         snapshot_index: the sections about snapshots.
@@ -194,7 +194,7 @@ class ImageIndex:
         return self._offsets.at(slots)
 
     def begin_reads(self, inode_ids: Ids) -> None:
-        """Begin to read the records of the first of these inodes if each record would otherwise wait for the disk."""
+        """Begin to read the records of the first of these inodes, if each read would otherwise wait for the disk."""
         if self.inode_reads is not None:
             slots = self.slots_of(inode_ids[:_MOST_REQUESTS])
             self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))
@@ -303,7 +303,7 @@ class ImageIndex:
         return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
-        """Return the inode id of the child `name`, or 0 if there is none."""
+        """Return the inode id of the child `name`, or 0 if it does not exist."""
         children, _ = self._entry(directory_id)
         if not children.size:
             return 0
@@ -319,7 +319,7 @@ class ImageIndex:
         return self._entry(directory_id)[1]
 
     def locate(self, directory_id: int, names: list[bytes]) -> tuple[Ids, npt.NDArray[np.bool_]]:
-        """Return the existing or insertion positions of `names` among `children`, and which exist."""
+        """Return each name's position or insertion position among `children`, and whether the name exists."""
         children, _ = self._entry(directory_id)
         sizes = np.fromiter(map(len, names), np.int64, len(names))
         starts = np.zeros(len(names), np.int64)

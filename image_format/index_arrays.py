@@ -1,4 +1,4 @@
-"""The arrays of an index over an fsimage: scanned once, and stored in a folder if other processes need them."""
+"""The arrays of an index over an fsimage, built by one scan, and stored in a folder if other processes need them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IndexArrays:
 
     Attributes:
         ids: ids of all inodes, ascending.
-        slots: slot of each id in `ids`; empty if the slots have the same order. A slot is a record's position in INODE.
+        slots: slot of each id in `ids`; empty if the slots ascend with the ids. A slot is a record's position in INODE.
         offsets: offset of each delimited record in the INODE section, by slot.
         type_quota_ids: ids of the directories with storage type quotas, by slot.
         directory_ids: ids of the directories with an entry in INODE_DIR, ascending.

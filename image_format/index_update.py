@@ -30,7 +30,7 @@ class SectionUpdate(NamedTuple):
             removed.
         data, spans: new records, and for each of `places` a row of (start, end) in the new records; the range is empty
             if nothing replaces the old records.
-        added_data, added: the same for the records that are appended to all others.
+        added_data, added: the same for the records that are appended after all other records.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""Decoding of INode records to columns."""
+"""Decodes INode records to columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the records of the INODE section, piece by piece, in several threads."""
+"""Finds the records of the INODE section, piece by piece, in several threads."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Ids = npt.NDArray[np.int64]
 SMALLEST_RECORD = 5
 """Bytes of the shortest delimited INode."""
 PIECE = 4 << 20
-"""Bytes of a piece: a thread's results stay in its core's cache until their place is known."""
+"""Bytes of a piece, few enough for a thread's results to stay in its core's cache until their place is known."""
 
 _WAITING_SCANNERS = 2
 _WINDOW_SLACK = 64 << 10
 """Bytes after a piece that are also read: the rest of its last record, and the next records."""
 _NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
-"""Each thread uses a few MB for its own arrays; more threads do not make the disk faster."""
+"""Maximum number of threads: each thread uses a few MB for its arrays, and more threads do not make the disk faster."""
 
 
 class Inspector(Protocol):
-    """Examines the section during a scan, so that a large image is read once."""
+    """Examiner of the section during a scan, so that a large image is read only once."""
 
     def inspect(self, records: Bytes) -> Any:
         """Return the result for consecutive whole records; called in parallel."""
@@ -274,7 +274,7 @@ class _Scan:
         return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end + origin, damaged, inspected)
 
     def _pack(self, found: _Found, reached: _Reached) -> _Reached:
-        """Pack whole blocks, with the remainder of the previous piece; leave the new remainder to the next."""
+        """Pack whole blocks, with the remainder of the previous piece; leave the new remainder to the next piece."""
         left = reached.ids.size
         taken = slice(BLOCK - left, BLOCK + found.rows)
         ids, offsets = found.ids[taken], found.offsets[taken]

@@ -1,6 +1,6 @@
 """The `.md5` digest file of an image (MD5FileUtils): one line in the format of `md5sum --binary`.
 
-`ImageFile.verify_md5` of `image_format.reader` compares an image with it.
+`ImageFile.verify_md5` of `image_format.reader` compares an image with its digest file.
 """
 
 from __future__ import annotations

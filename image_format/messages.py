@@ -1,4 +1,4 @@
-"""Reading of the delimited protobuf messages of a small section, in order."""
+"""Reads the delimited protobuf messages of a small section in order."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ class WrittenFiles:
 class DigestingFileSet:
     """Sink of `ImageWriter`: each file is written by its own thread; another thread computes the MD5.
 
-    A failed file is removed; the stream continues while at least one file remains. Existing files are overwritten. As a
-    context manager it aborts unless `close` was called.
+    A failed file is removed; the stream continues while at least one file remains. Existing files are overwritten. The
+    context manager aborts unless `close` was called.
 
     Raises:
         ImageStorageError: no file could be created.
@@ -166,7 +166,7 @@ class DigestingFileSet:
 
 
 class _Worker(threading.Thread):
-    """Consumer of slices from a bounded queue; after an error it only empties the queue, so that `put` never hangs."""
+    """Consumer of slices from a bounded queue; after an error, it only empties the queue, so that `put` never hangs."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=name, daemon=True)

@@ -1,4 +1,4 @@
-"""Publication of an image and its `.md5` file under their final names, once both are complete and durable."""
+"""Publishes an image and its `.md5` file under their final names, once both are complete and durable."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ class BegunDigest:
 class ImageFile:
     """A checked fsimage, used as a context manager; returned arrays stay valid after `close`.
 
-    If the file becomes shorter while it is read, the end of the context raises ShrunkFileError; `check_whole` raises it
-    earlier.
+    If the file becomes shorter while it is read, the end of the context raises ShrunkFileError; `check_whole` raises
+    this error earlier.
 
     Attributes:
         layout_version: negative, e.g. -63.
-        codec: class name of the compression codec, "" if there is none.
+        codec: class name of the compression codec, or "" without compression.
         sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
@@ -173,7 +173,7 @@ class ImageFile:
     def verify_md5(self, before_slice: Callable[[], object] = lambda: None, begun: BegunDigest | None = None) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
-        The file is not read if this process has written or verified it and it has not changed since then.
+        The file is not read if this process has written or verified it and the file has not changed since.
 
         Args:
             before_slice: called before each slice is read; an exception aborts.
@@ -215,8 +215,9 @@ class ImageFile:
         return self._bytes()[start:stop] if read is None else read
 
     def section(self, name: str) -> npt.NDArray[np.uint8] | None:
-        """Return the decompressed bytes of a section, read-only; None if the section is absent. Uncompressed bytes are
-        not copied.
+        """Return the decompressed bytes of a section, read-only; None if the section is absent.
+
+        Uncompressed bytes are not copied.
 
         Raises:
             CodecError: the compressed bytes are damaged.
@@ -226,10 +227,10 @@ class ImageFile:
         return None if entry is None else self._read(entry)
 
     def read_around_cache(self) -> None:
-        """Read large sections around the page cache from now on, if the cache can hold only a part of the file.
+        """Bypass the page cache for large sections from now on, if it can hold only a part of the file.
 
-        Other reads of the INODE section are then expected at scattered places: reading ahead there would take longer
-        than the read itself. Does nothing for a compressed image.
+        Other reads of the INODE section then probably go to scattered places, where reading ahead would take longer
+        than the read itself. For a compressed image, do nothing.
         """
         if self.codec or self._mapped is None or not exceeds_page_cache(self.size):
             return
@@ -250,7 +251,7 @@ class ImageFile:
         return None if self._direct is None or entry is None else SectionReads(self._direct, entry.offset)
 
     def begin_reads(self, name: str, positions: npt.NDArray[np.int64]) -> None:
-        """Begin to read the pages at these positions of a section, if nothing else reads them ahead.
+        """Begin to read the pages at these positions of a section, unless the system reads them ahead.
 
         The disk reads several pages at the same time; a walk over the mapped records would wait for each page.
         """
@@ -314,7 +315,7 @@ class ImageFile:
         self._decompressed[name] = data
 
     def stored_bytes(self, entry: Section) -> memoryview:
-        """Return the stored bytes of a section or sub-section, compressed if the image is."""
+        """Return the stored bytes of a section or sub-section, which are compressed in a compressed image."""
         return self._bytes()[entry.offset : entry.end].data
 
     def file_bytes(self) -> memoryview:
@@ -410,7 +411,7 @@ def map_image(path: Path) -> MappedFile | None:
     """Map a whole image; return None if the file is empty.
 
     Raises:
-        ImageStorageError: the file is not a regular one, has holes or cannot be read.
+        ImageStorageError: the file is not a regular file, has holes or cannot be read.
         UnreadableImageError: the disk failed.
     """
     try:

@@ -1,4 +1,4 @@
-"""Cutting of a section into sub-sections while its bytes are streamed."""
+"""Cuts a section into sub-sections while its bytes are streamed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that an image's snapshots and references lead to existing inodes, as a NameNode that loads it requires."""
+"""Checks that an image's snapshots and references lead to existing inodes, as a NameNode requires."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOT_ENTRY = 12
 
 
 def check_snapshots(index: ImageIndex) -> None:
-    """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skip it without snapshots.
+    """Check an image with snapshots in one pass over SNAPSHOT_DIFF, with a search for every created name.
 
     Raises:
         InconsistentSnapshotsError: a list leads to a missing inode; two lists or references lead to the same inode; or

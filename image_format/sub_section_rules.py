@@ -86,7 +86,7 @@ def sub_section_target(entries: Sequence[Section]) -> int:
 def wanted_sub_sections(
     entries: Sequence[Section], inodes: int, layout_version: int, codec: str, rule: SubSectionRule | None
 ) -> int:
-    """Return the number of sub-sections for an image of `inodes` inodes: by `rule`, or as in `entries`."""
+    """Return the number of sub-sections for an image of `inodes` inodes, by `rule` or as in `entries`."""
     if not can_have_sub_sections(layout_version, codec, compressed=rule is not None and rule.compressed):
         return 0
     if rule is not None and inodes >= rule.threshold:

@@ -78,9 +78,7 @@ SECTIONS: Final[Mapping[SectionName, SectionRecords]] = MappingProxyType(
         "CACHE_MANAGER": SectionRecords(pb.CacheManagerSection, None),
     }
 )
-"""The sections that NameNodes write, in the order in which a NameNode loads them, which differs from their order in the
-file.
-"""
+"""The sections that NameNodes write, in the order in which they load them, which differs from the order in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +120,9 @@ _KNOWN_NAMES = frozenset(
 
 
 def is_known_section(name: str) -> bool:
-    """Return whether NameNodes of the known layouts load an image with this entry (FSImageFormatProtobuf.SectionName);
-    they refuse images with other names.
+    """Return whether NameNodes of the known layouts load an image with this entry.
+
+    They refuse images with other names (FSImageFormatProtobuf.SectionName).
     """
     return name in _KNOWN_NAMES
 

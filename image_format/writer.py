@@ -1,4 +1,4 @@
-"""Writing of an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
+"""Writes an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PASS_THROUGH = 128 * 1024
 class ImageWriter:
     """Writer of one image to `sink`.
 
-    Buffers of 128 KiB and more reach the sink without a copy; a sink may retain them only if the caller does not change
-    them.
+    Buffers of 128 KiB and more reach the sink without a copy; a sink may retain these buffers only if the caller does
+    not change them.
 
     Args:
         layout_version: layout version for the FileSummary: a negative number.

@@ -22,7 +22,7 @@ _NICE: Final = 19
 
 
 def _be_last() -> None:
-    """Use only idle processors, become the first process that the OOM killer ends, and lift the memory limit."""
+    """Use only idle processors, let the OOM killer end this process first, and lift the memory limit."""
     with suppress(OSError):
         os.nice(_NICE)
     lower_session_priority(os.getpid(), _NICE)
@@ -35,7 +35,7 @@ def _be_last() -> None:
 
 
 def _end_with(process: int) -> None:
-    """Exit when `process` ends; stored kernels remain, and the next process requests all others again."""
+    """Exit when `process` ends; stored kernels remain, and the next process requests all other kernels again."""
     with suppress(OSError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(0)

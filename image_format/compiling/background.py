@@ -2,9 +2,9 @@
 
 A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
 compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
-lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
-lock. Another process that finds the file locked repeats its request at a later kernel call. A full socket or the end of
-a process may lose a request; this costs only time, because requests are repeated.
+lock file in the cache folder prevents a second compiler: the requesting process locks the file, and the compiler
+inherits the lock. A process that finds the file locked repeats its request at a later kernel call. A full socket or the
+end of a process may lose a request; this costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hadoop_common.available_memory import available_memory
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
-"""Maximum number of a process's requests for the same kernel, because some kernels cannot be compiled or stored."""
+"""Maximum number of requests for one kernel in a process, because some kernels cannot be compiled or stored."""
 _MIN_MEMORY: Final = 1 << 30
-"""Free memory in bytes that the compiler requires; it uses about half of that."""
+"""Free memory in bytes that the compiler requires; it uses about half of it."""
 
 
 class Request(NamedTuple):

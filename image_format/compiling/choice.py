@@ -5,7 +5,7 @@
     the work is large                                 the call compiles the kernel, which is logged once
 
 Work is small if the Python form probably takes at most `MAX_SECONDS` (see `cost`), so that Python takes no longer than
-compiling. The kernel must also have spent less time than that in its Python form in this process. Numba calls
+compiling. In addition, the kernel's Python form must have run for less than `MAX_SECONDS` in this process. Numba calls
 `KernelChoice` only for argument types without code in memory, so calls of compiled kernels have no additional cost. For
 a second after a compiled form was missing, calls go to `call_plain`, which is faster than a call by Numba.
 """
@@ -55,7 +55,7 @@ class KernelChoice:
     Args:
         request: returns the request to the background compiler for argument types.
         compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
-        types_of: returns the types of arguments.
+        types_of: returns Numba's types of arguments.
         kept: returns whether the compiled form for types is on disk; None if compiled forms cannot be stored.
         plain: returns the Python form; None if the kernel has none.
         measured: positions of the arguments that determine the amount of work of a kernel without an entry in `COSTS`.

@@ -1,7 +1,7 @@
 """Cost of the Python forms of kernels, measured on one core and rounded up.
 
 The work of a kernel listed here depends on only some of its arguments. The other arguments are tables or sections for
-lookups. Any other kernel may read all of its measured arguments.
+lookups. A kernel that is not listed may read all of its measured arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class PythonCost(NamedTuple):
     arguments: tuple[str, ...]
     """The arguments on which the work depends."""
     seconds: Callable[..., float]
-    """Function that returns the time of a call with these arguments."""
+    """Function that returns the time of a call with these arguments in seconds."""
 
 
 def _per_byte(array: str, seconds: float) -> PythonCost:

@@ -1,4 +1,4 @@
-"""Mode of kernels in this process, from `CHECKPOINTER_KERNELS`: for tests, benchmarks and `checkpointer compile`.
+"""Mode of kernels in this process, set by `CHECKPOINTER_KERNELS` for tests, benchmarks and `checkpointer compile`.
 
 `CHECKPOINTER_KERNELS_UNTIL` is the id of a process; when this process ends, the background compiler ends too.
 """
@@ -20,7 +20,7 @@ class Mode(Enum):
 
     CHOSEN = ""
     COMPILED = "compiled"
-    """Always the compiled form; if it is missing, it is compiled."""
+    """Always the compiled form; a missing form is compiled."""
     PLAIN = "plain"
     """Always the Python form if a kernel has one; Numba is not loaded."""
 

@@ -25,7 +25,7 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     Args:
         function: the kernel's source function; the attribute `generated_source` contains the source of a generated
             kernel.
-        called: the Python forms of the kernels that it calls, by the names in its source.
+        called: the Python forms of the kernels that `function` calls, by their names in its source.
 
     Raises:
         OSError: the source of the function is missing.
@@ -45,7 +45,7 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
 
 
 def call_plain(form: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call the Python form of a kernel like its compiled form, and return the same types of values."""
+    """Call the Python form of a kernel; return values of the same types as its compiled form."""
     with np.errstate(all="ignore"):
         return _result(form(*map(_argument, arguments)))
 

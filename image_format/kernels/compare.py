@@ -1,4 +1,4 @@
-"""Kernels that, without decoding, find inode records of two images that certainly have the same meaning."""
+"""Kernels that find, without decoding, the inode records of two images that certainly have the same meaning."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
 
 @kernel
 def add_upwards(parents, order, totals):
-    """Add the totals of each directory to those of its parent, from the leaves up.
+    """Add the totals of each directory to the totals of its parent, from the leaves up.
 
     Args:
         parents, order: see `directory_lengths`.

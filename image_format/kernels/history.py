@@ -258,10 +258,10 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
     """Return the offset of the diffs after the newest diff in a directory's entry, or -1 if they are not plain.
 
-    Each plain diff belongs to an older snapshot than the previous diff. None of them has a copy to which
-    `_has_quota_only` applies, or a field that this version does not know, even in its copy. If a diff belongs to a
-    snapshot's root, the snapshot exists. Deleted lists contain only files and directories of the image, and created
-    lists only names.
+    Each plain diff belongs to an older snapshot than the previous diff. A plain diff, including its copy, has no field
+    that this version does not know, and `_has_quota_only` does not apply to its copy. If a diff belongs to a snapshot's
+    root, the snapshot exists. Deleted lists contain only files and directories of the image, and created lists only
+    names.
 
     Args:
         start, end: bounds of the entry with its diffs.

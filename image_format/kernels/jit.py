@@ -1,4 +1,4 @@
-"""Compilation of kernels that do not hold the interpreter lock; machine code is stored on disk where possible.
+"""Compiles kernels, which do not hold the interpreter lock; machine code is stored on disk where possible.
 
 Each kernel has two forms with the same results: a compiled form and a Python form. While the compiled form is not in
 memory, `image_format.compiling` chooses a form for each call.
@@ -24,7 +24,7 @@ from image_format.compiling.plain import call_plain, plain_form
 from image_format.kernels.prefetch import let_kernels_prefetch
 
 _CHOOSES: Final = "_compile_for_args"
-"""Method that Numba calls for arguments without compiled code; Numba then calls the method's result with them."""
+"""Method that Numba calls for arguments without compiled code; Numba then calls the result with these arguments."""
 _TESTED_NUMBA: Final = (0, 68)
 """Version of Numba whose private parts `kept_code` uses; other versions use Numba's own, slower cache."""
 _PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
@@ -60,7 +60,7 @@ class Kernel:
         return call_plain(self.plain, arguments)
 
     def in_python(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        """Use this function as the Python form; a decorator for operations with a faster algorithm in Python."""
+        """Use the decorated function as the Python form, for operations with a faster algorithm in Python."""
         self.plain = form
         return form
 
@@ -69,7 +69,7 @@ class Kernel:
         self._measured = names
 
     def is_at_hand(self, *arguments: Any) -> bool:
-        """Return whether a compiled form for arguments of these types exists; if not, compile it in the background."""
+        """Return whether a compiled form for these argument types exists; if not, compile it in the background."""
         if mode() is Mode.COMPILED:
             return True
         types = _types_of(self.dispatcher, arguments)

@@ -1,10 +1,11 @@
 """Machine code of kernels on disk: Numba's files, written and read without the parts that only compilation needs.
 
-Numba parses each kernel's bitcode, lists its symbols, and imports the modules of every function compiled into it. It
-also compiles a runtime for arrays that kernels create. This takes most of a second at each start. Here, in contrast,
+Numba parses each kernel's bitcode, lists its symbols, and imports the modules of every function compiled into the
+kernel. It also compiles a runtime for arrays that kernels create. This takes most of a second at each start. In this
+module,
 
     bitcode      is parsed only if a kernel that this process compiles calls the kernel.
-    environments of functions compiled into a kernel are omitted if they have no constants: no code can read them.
+    environments of functions compiled into a kernel are omitted without constants, because no code can read them.
     the runtime  is created if the kernel's code refers to it by name.
 """
 

@@ -43,7 +43,7 @@ class KernelFiles(FunctionCache):
 
     Args:
         stamp: stamp of everything from which the kernel was compiled; Numba itself checks only the modification time of
-            its file.
+            the kernel's source file.
 
     Raises:
         RuntimeError: no folder for the code is writable, or this Numba's files differ.

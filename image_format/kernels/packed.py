@@ -22,7 +22,7 @@ class Columns(NamedTuple):
         low: uint16: the difference of each number from the base of its block.
         bases: int64: the smallest number of each block of 64 rows. A block whose range exceeds 16 bits has `~n`
             instead, and is stored as block `n` of `wide`.
-        wide: int64: the numbers of such blocks, 64 rows each.
+        wide: int64: the numbers of blocks with a larger range, 64 rows each.
     """
 
     low: npt.NDArray[np.uint16]

@@ -92,7 +92,7 @@ def _plain_file(buf, pos, size):
 
 @lean_kernel
 def find_record(buf, pos, stop):
-    """Return the position from `pos` at which the first INode record seems to begin, or `stop`.
+    """Return the first position from `pos` at which an INode record seems to begin, or `stop`.
 
     The records that follow must also look like INode records, because a name may contain the same bytes as one record.
     """
