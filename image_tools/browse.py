@@ -39,8 +39,8 @@ from image_tools.type_usage import LIMITED_TYPES, file_usage, type_usage
 class ImageBrowser(NamespaceBrowser):
     """Lookup of inodes in a memory-mapped image; thread-safe.
 
-    An inode that is in the tree by a reference has its current path. A small section is decoded only if a read needs
-    it.
+    An inode that the tree contains by a reference has its current path. Small sections are decoded only when a read
+    needs them.
 
     Args:
         allocator: allocator of the index, and of the sums that the first call of `content` computes.
@@ -112,7 +112,7 @@ class ImageBrowser(NamespaceBrowser):
     def content(self, place: LocatedInode, enter: Enter | None = None) -> ContentTotals:
         """Return the sums of the subtree at an inode, without inodes that exist only in snapshots.
 
-        Any user may read an image, so `enter` is not called.
+        `enter` is not called, because any user may read the whole image.
 
         Raises:
             RecordError: a record is damaged.
@@ -125,7 +125,7 @@ class ImageBrowser(NamespaceBrowser):
 
     def _past_content(self, top: LocatedInode) -> ContentTotals:
         totals, usage = NO_TOTALS, np.zeros(len(LIMITED_TYPES), np.int64)
-        # not recursive, because a path may have more levels than Python allows nested calls
+        # not recursive, because a path may have more levels than Python allows in nested calls
         waiting: list[Iterator[LocatedInode]] = [iter((top,))]
         while waiting:
             place = next(waiting[-1], None)
@@ -152,7 +152,7 @@ class ImageBrowser(NamespaceBrowser):
 
     @functools.cached_property
     def _usage(self) -> npt.NDArray[np.int64]:
-        """Bytes by storage type, by row of a directory with children; few images have quotas by storage type."""
+        """Bytes by storage type, by row of a directory with children; few images have storage type quotas."""
         return type_usage(self._image, self.index, self.names, self._allocator)
 
     @functools.cached_property

@@ -38,9 +38,9 @@ def path_too_long(directory_id: int) -> str:
 
 
 def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
-    """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 if there is none.
+    """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 without a parent.
 
-    The root has no parent. A reference overrides a plain child, and a later entry overrides an earlier one. Children
+    The root has no parent. A reference overrides a plain child, and a later entry overrides an earlier entry. Children
     without a record are skipped.
 
     Args:
@@ -75,13 +75,13 @@ def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocato
 
 @dataclass(frozen=True, slots=True)
 class DirectoryChain:
-    """The tree of the directories with an entry; the rows are those of `IndexArrays.directory_ids`.
+    """The tree of the directories with an entry; its rows are the rows of `IndexArrays.directory_ids`.
 
     Attributes:
         parents: row of each directory's parent, -1 if there is none.
         root: row of the root, -1 if the root has no children.
         in_tree: whether the directory is reachable from the root.
-        bounds: start of each path in the concatenation of all paths, then its end; paths have no trailing slash.
+        bounds: start of each path in the concatenation of all paths, and the end; paths have no trailing slash.
         order: the rows, each after its parent.
         name_starts, name_sizes: positions of the local names in INODE.
     """

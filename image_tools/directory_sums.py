@@ -1,4 +1,4 @@
-"""Computes the sums below each directory of an image: one pass over INODE, then one over directories, leaves first."""
+"""Computes the sums below each directory of an image: a pass over INODE, then one over directories, leaves first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class DirectorySums(NamedTuple):
-    """Sums below the directories with children, one row each: 40 bytes per directory.
+    """Sums below each directory with children, in one row of 40 bytes per directory.
 
     Attributes:
         ids: ids of these directories, ascending.
@@ -86,7 +86,7 @@ def directory_sums(
 
 
 def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
-    """Return erasure coding policies in the form for kernels: data units, parity units and cell size by id.
+    """Return erasure coding policies as kernels read them: data units, parity units and cell size by id.
 
     A damaged policy, whose cells have no bytes, is ignored.
     """

@@ -23,7 +23,7 @@ class PastEntry(NamedTuple):
 
 
 class DirectoryChange(NamedTuple):
-    """Changes of a directory after a snapshot; `attributes` are those at the snapshot, or None if unchanged."""
+    """Changes of a directory after a snapshot; `attributes` are the old attributes, or None if unchanged."""
 
     snapshot_id: int
     attributes: pb.INodeDirectory | None
@@ -85,7 +85,7 @@ class ImageDiffs:
     def revert(self, inode: pb.INode, snapshot: int) -> None:
         """Set the attributes of an inode to its attributes at a snapshot; keep the present quotas, as a NameNode does.
 
-        A file that has changed since then receives one block with the length that it had at the snapshot.
+        A file that has changed since then receives one block with the file's length at the snapshot.
         """
         inode_id = signed64(inode.id)
         if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):

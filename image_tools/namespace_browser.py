@@ -1,6 +1,6 @@
 """Read access to a namespace: an image, or the namespace that a daemon keeps up to date.
 
-WebHDFS and ClientProtocol build their responses from it. `places_along` resolves a path.
+WebHDFS and ClientProtocol build their responses from these reads. `places_along` resolves a path.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ContentTotals(NamedTuple):
 
     Attributes:
         in_snapshots: the part that exists only in snapshots.
-        types: bytes by the name of a storage type, if the top has quotas by storage type.
+        types: bytes by the name of a storage type, if the top has storage type quotas.
     """
 
     totals: SubtreeTotals
@@ -69,10 +69,10 @@ class LocatedInode(NamedTuple):
     """An inode at a path.
 
     Attributes:
-        inode: the inode at that path; in a snapshot with the attributes and the name of that time.
+        inode: the inode at that path; in a snapshot, with its attributes and name at that time.
         snapshot: id of the snapshot in the path, None for the current tree.
-        policy: id of the effective storage policy, own or inherited; 0 if there is none.
-        coding: name of the effective erasure coding policy; "" if there is none. Files do not inherit a policy.
+        policy: id of the effective storage policy, set on the inode or inherited; 0 for none.
+        coding: name of the effective erasure coding policy; "" for none. Files do not inherit a policy.
     """
 
     inode: pb.INode
@@ -97,7 +97,7 @@ Place = LocatedInode | SnapshotFolder | None
 
 
 class ChildPage(NamedTuple):
-    """Some children of a directory in name order, and the number of children after them."""
+    """Some consecutive children of a directory in name order, and the number of children after them."""
 
     entries: list[LocatedInode]
     remaining: int
@@ -114,14 +114,14 @@ class ChildIds(NamedTuple):
 
 
 class NamespaceBrowser(ABC):
-    """Read access to a namespace: its base image, and the changes since then, if there are any.
+    """Read access to a namespace: its base image, and any later changes.
 
     Every method raises RecordError if a record is damaged.
 
     Attributes:
         index: index of the image.
         names: decodes owners, ACL entries and attributes.
-        hadoop3: whether the namespace is one of Hadoop 3.
+        hadoop3: whether the namespace belongs to Hadoop 3.
         erasure_policies: erasure coding policies by id.
         past: the snapshot diffs.
     """
@@ -134,7 +134,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def pause(self) -> None:
-        """Allow edits to be applied between two parts of a read, in a namespace that a daemon keeps up to date."""
+        """Let a daemon apply edits to the namespace between two parts of a read."""
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class NamespaceBrowser(ABC):
         return self._at(place, inode_id, name) if inode_id else None
 
     def _at(self, above: LocatedInode, inode_id: int, name: bytes = b"") -> LocatedInode | None:
-        """Return an inode below a place, under `name` if that is not its present name; None if missing."""
+        """Return an inode below a place, under `name` if its present name differs; None if missing."""
         inode = self.inode(inode_id) if above.snapshot is None else self.inode_at(inode_id, above.snapshot)
         if inode is None:
             return None
@@ -223,7 +223,7 @@ class NamespaceBrowser(ABC):
         self.index.forget_directory(directory_id)
 
     def _referred(self, directory_id: int) -> dict[bytes, int]:
-        """Return the ids of the present children by reference, by name."""
+        """Return the ids of the present children that are references, by name."""
         found = {}
         for number in self.index.reference_children(directory_id).tolist():
             reference = self.index.snapshot_index.reference(number)

@@ -279,18 +279,18 @@ class NamespaceReads:
         return self.snapshots(self._browser.snapshot_folder(place), path)
 
     def snapshottable(self) -> list[SnapshottablePlace]:
-        """Return the snapshottable directories that the caller owns, or all for a superuser, by path."""
+        """Return the snapshottable directories that the caller owns, or all for a superuser, ordered by path."""
         caller, found = self._permissions, []
         pause_at = time.monotonic() + BATCH_SECONDS
         for directory_id in self._browser.snapshottable():
-            # a short response has no pause, because only a few responses with pauses are allowed at the same time
+            # short responses have no pauses, because only a few responses with pauses may run at the same time
             if time.monotonic() >= pause_at:
                 self._browser.pause()
                 pause_at = time.monotonic() + BATCH_SECONDS
             directory = self._browser.inode(directory_id)
             if directory is None:
                 continue
-            # this check comes first, since the path of a directory is expensive to find
+            # this check comes first, because finding the path of a directory is expensive
             if caller is not None and not caller.superuser and _name(self._owner(directory).user) != caller.user:
                 continue
             chain = self._browser.chain(directory_id)

@@ -1,7 +1,7 @@
-"""Space below each directory of an image by storage type, which quotas by storage type limit.
+"""Space below each directory of an image by storage type, which storage type quotas limit.
 
-A file counts only if it has a storage policy, its own or an inherited one. It then counts with its length for each
-replica in a storage type (INodeFile.computeContentSummary).
+A file counts only if it has or inherits a storage policy. Its length then counts for each replica in a storage type
+(INodeFile.computeContentSummary).
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 def type_usage(image: ImageFile, index: ImageIndex, names: SerialNames, allocator: ArrayAllocator) -> Numbers:
-    """Return the bytes below each directory with children: a row for each id in `directory_ids`, a column for each of
-    `LIMITED_TYPES`.
+    """Return the bytes below each directory with children.
+
+    The result has a row for each id in `directory_ids` and a column for each of `LIMITED_TYPES`.
 
     Raises:
         RecordError: a record is damaged.
@@ -77,10 +78,10 @@ def _directory_policies(index: ImageIndex, names: SerialNames) -> Numbers:
 
 
 def _inherited(policies: Numbers, parents: Numbers) -> Numbers:
-    """Return the effective policies of directories, given those set on them and the rows of their parents."""
+    """Return the effective policies of directories from their set policies and the rows of their parents."""
     above = parents.copy()
     while (above >= 0).any():
-        # each step doubles the number of ancestors that were considered
+        # each step doubles the number of considered ancestors
         known = above >= 0
         policies = np.where((policies == 0) & known, policies[above], policies)
         above = np.where(known, above[above], -1)

@@ -61,7 +61,7 @@ def newest_of(directories: Iterable[Path]) -> Path:
 
 
 def check_target_name(target: Path, txid: int, source: str) -> None:
-    """Refuse a file name with a transaction id other than the last one of `source`.
+    """Refuse a file name whose transaction id is not the last transaction id of `source`.
 
     Raises:
         click.BadParameter: the name contains a different transaction id.

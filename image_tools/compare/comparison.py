@@ -20,11 +20,11 @@ _REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 
 
 class ImageComparison:
-    """Comparison of two images. The comparison ignores the order of records, the numbers of strings and references,
-    compression, unknown sections, unknown fields outside of NS_INFO, and empty lists of diffs.
+    """Comparison of two images by meaning.
 
-    A missing field has its default value, so images of different layouts can be compared; the layout version itself is
-    also compared.
+    The comparison ignores the order of records, the numbers of strings and references, compression, unknown sections,
+    unknown fields outside NS_INFO, and empty lists of diffs. A missing field has its default value, so images of
+    different layouts can be compared; the layout version itself is also compared.
 
     Args:
         a, b: opened images; they must stay open.
@@ -42,7 +42,7 @@ class ImageComparison:
         return self._a.tree.ids.size, self._b.tree.ids.size
 
     def differences(self, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
-        """Yield all differences; `named` adds the paths.
+        """Yield all differences without paths, which `named` adds.
 
         Args:
             progress: called with the number of compared inodes that exist in both images.
@@ -63,7 +63,7 @@ class ImageComparison:
         """Return whether a difference is a time that every NameNode reads from its own clock.
 
         Before layout -66, operations on snapshots have no time. Replay then sets the modification time of the
-        snapshottable directory to the time of the replay, and the snapshot and its diffs copy it. In every layout,
+        snapshottable directory to the time of the replay, and copies it to the snapshot and its diffs. In every layout,
         ordered deletion marks and renames a snapshot, and sets its time to the time of the replay.
         """
         if difference.attribute not in _REPLAY_TIMES:

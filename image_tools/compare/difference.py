@@ -48,7 +48,7 @@ class Difference:
         attribute: name of the attribute for CHANGED, otherwise "".
         old, new: values of the attribute, None if absent; for RENAMED the paths.
         inode_id: id of the inode, None if the item has none.
-        detail: further identification among differences with the same subject, or "".
+        detail: further identification of a difference with the same subject as others, or "".
     """
 
     topic: ItemKind
@@ -80,8 +80,7 @@ def compare_tables(
     new: Mapping[_K, Attributes],
     named: Callable[[_K], tuple[str, str]] = _as_subject,
 ) -> Iterator[Difference]:
-    """Yield the differences of two tables of items by key, in the order of keys; the attribute `inode`
-    is the inode id.
+    """Yield the differences between two tables of items, in key order; the attribute `inode` is the inode id.
 
     Args:
         named: returns the subject and the detail of an item by its key.

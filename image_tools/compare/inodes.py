@@ -57,7 +57,7 @@ def compare_inodes(
 
 
 def compare_stray_entries(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
-    """Yield the differences of entries without effect, whose inode is missing or belongs to another directory."""
+    """Yield the differences between ineffective entries, whose inode is missing or belongs to another directory."""
     ours = {(int(parent), int(child)) for parent, child in a.tree.strays}
     theirs = {(int(parent), int(child)) for parent, child in b.tree.strays}
     for kind, entries in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):
@@ -98,7 +98,7 @@ def _moved(a: ComparedImage, b: ComparedImage, inode_id: int, old_parent: int, n
 
 
 class _RecordMatcher:
-    """Test of pairs of records for equal meaning; false negatives are possible."""
+    """Test of two records for equal meaning; false negatives are possible."""
 
     def __init__(self, a: ComparedImage, b: ComparedImage) -> None:
         self._a, self._b = a, b
@@ -125,7 +125,7 @@ class _RecordMatcher:
 
 
 def _numbered(a: ComparedImage, b: ComparedImage, kind: StringKind) -> tuple[_Ids, _Ids]:
-    """Return an array for each image with a number for each serial; equal names have equal numbers, missing ones -1."""
+    """Return, for each image, an array of numbers by serial; equal names have equal numbers, and missing names -1."""
     numbers: dict[str, int] = {}
     arrays = []
     for side in (a, b):

@@ -1,4 +1,4 @@
-"""Compares counters, leases, secrets, caches and erasure coding policies of two images."""
+"""Compares the counters, leases, secrets, caches and erasure coding policies of two images."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def cache_directive_meaning(directive: pb.CacheDirectiveInfoProto) -> _Meaning:
 
 
 def erasure_coding_meaning(policy: pb.ErasureCodingPolicyProto) -> _Meaning:
-    """Return all attributes of a policy except its id; for a built-in policy an image contains only the state."""
+    """Return all attributes of a policy except its id; for a built-in policy, an image contains only the state."""
     schema = policy.schema
     return {
         "name": plain(policy.name),

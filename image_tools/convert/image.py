@@ -39,7 +39,7 @@ class ConversionPlan:
     """The plan of a conversion.
 
     Attributes:
-        source_layout, layout_version: layout before and after; codec: class name of the new codec, "" if there is none.
+        source_layout, layout_version: old and new layout; codec: class name of the new codec, "" for no compression.
         sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections.
         parallel_compressed: whether a compressed image may have sub-sections.
         joins_strings: whether the layout stays the same, but the string table is converted from the format of a newer
@@ -72,7 +72,7 @@ def plan_conversion(
     sub_sections: int | None = None,
     parallel_compressed: bool = False,
 ) -> ConversionPlan:
-    """Plan a conversion; the arguments are those of `convert_image`.
+    """Plan a conversion; see `convert_image` for the arguments.
 
     Raises:
         UnsupportedConversionError: a layout is not supported, or cannot have sub-sections.
@@ -140,12 +140,12 @@ def convert_image(
 ) -> ConversionPlan:
     """Write `image` to `sink` with another layout version, codec or sub-sections.
 
-    Unchanged content, including unknown sections and fields, is copied in the section order of the FileSummary. Content
-    that the other layout cannot represent is found before anything is written.
+    Unchanged content, including unknown sections and fields, is copied in the section order of the FileSummary. If the
+    other layout cannot represent some content, nothing is written.
 
     Args:
-        layout_version: MIN_MERGE_LAYOUT .. NEWEST_LAYOUT; None keeps any layout of the image. If it is the image's own
-            layout, a string table in the format of a newer layout is converted.
+        layout_version: MIN_MERGE_LAYOUT .. NEWEST_LAYOUT; None keeps any layout. If the image already has this layout,
+            a string table in the format of a newer layout is converted.
         codec: Hadoop's class name, "" for no compression, or None for the codec of the image.
         sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections if possible.
         parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.
@@ -186,7 +186,7 @@ def _runs(data: memoryview) -> Iterator[memoryview]:
 
 
 class _ImageConversion:
-    """A conversion: producers of the sections that change, and the writer of all sections."""
+    """A running conversion, with producers of the changed sections and the writer of all sections."""
 
     def __init__(self, image: ImageFile, plan: ConversionPlan, report: Callable[[int], None]) -> None:
         self._image = image
@@ -280,8 +280,9 @@ class _ImageConversion:
         self._advance(section.length)
 
     def _recuts(self, section: Section, slices: tuple[Section, ...]) -> bool:
-        """Return whether the sub-sections of an unchanged section must change: by request, by layout, or because they
-        do not cover the section.
+        """Return whether the sub-sections of an unchanged section must change.
+
+        Reasons are a request, the layout, or sub-sections that do not cover the section.
         """
         plan = self._plan
         if slices and not supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, plan.layout_version):

@@ -1,4 +1,4 @@
-"""Content of an image that a layout cannot represent: the rules, and what a conversion loses. Performs no I/O."""
+"""Rules for content that a layout cannot represent, and the losses of a conversion, without I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _LossRule:
     """Rule for content that layouts without the feature `since` cannot represent; `row` is its row in the findings.
 
     With `fits_before`, layouts with the feature cannot represent the content. NameNodes of the layout `loads_from` and
-    newer layouts still load an image with such content, but drop or ignore the content.
+    newer layouts still load an image with this content, but drop or ignore it.
     """
 
     row: int
@@ -99,7 +99,7 @@ def check_losses(found: Findings, layout_version: int, section: str, file: str =
     """Refuse a conversion that would lose content of `section`.
 
     Raises:
-        UnsupportedConversionError: content would be lost; the error lists all of it with counts and first inodes.
+        UnsupportedConversionError: content would be lost; the error lists every loss with its count and first inode.
     """
     lost = losses(found, layout_version)
     if lost:

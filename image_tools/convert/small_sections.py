@@ -19,7 +19,7 @@ _Section = npt.NDArray[np.uint8]
 
 
 def convert_ns_info(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
-    """Convert NS_INFO to Hadoop 3 or 2: lastAllocatedStripedBlockId exists from layout -64 on.
+    """Convert NS_INFO to Hadoop 3 or 2; lastAllocatedStripedBlockId exists from layout -64 on.
 
     Raises:
         UnsupportedConversionError: striped blocks were allocated, but the layout has no counter for them.
@@ -45,7 +45,7 @@ def erasure_coding_section() -> bytes:
 
 
 def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferOrigin) -> None:
-    """Refuse to drop a section whose content differs from the content after an upgrade.
+    """Refuse to drop a section unless its content is the content directly after an upgrade.
 
     Raises:
         UnsupportedConversionError: a policy is enabled, removed or defined by a user.
@@ -70,7 +70,7 @@ def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferO
 
 
 def convert_cache_manager(section: _Section, layout_version: int, place: BufferOrigin) -> bytes:
-    """Convert CACHE_MANAGER to Hadoop 3 or 2: maxRelativeExpiry of a pool is set from layout -64 on.
+    """Convert CACHE_MANAGER to Hadoop 3 or 2; maxRelativeExpiry of a pool is set from layout -64 on.
 
     Raises:
         UnsupportedConversionError: a pool has limits that images of Hadoop 2 lack.

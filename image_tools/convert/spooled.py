@@ -1,4 +1,4 @@
-"""Conversion to a temporary image in memory or, if large, in an unlinked file."""
+"""Converts an image to a temporary image in memory or, if large, in an unlinked file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 
 @contextmanager
 def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
-    """Return `image`, or the result of `convert_to_spool` if the requested layout is newer or needs another string
-    table. A Hadoop 2 NameNode does not load the string table that Hadoop 3 writes during a rolling upgrade.
+    """Return `image`, or a converted copy if the requested layout is newer or needs another string table.
 
-    For an older layout, `write_at_layout` converts the result of the merge instead, because a merge may remove content
-    that the older layout cannot represent.
+    A Hadoop 2 NameNode does not load the string table that Hadoop 3 writes during a rolling upgrade. For an older
+    layout, `write_at_layout` converts the result of the merge instead, because a merge may remove content that the
+    older layout cannot represent.
 
     Raises:
         ImageFormatError, ImageStorageError: see `convert_to_spool`.
@@ -50,7 +50,7 @@ def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path |
 def write_at_layout(
     write: Callable[[Sink], object], sink: Sink, layout_version: int, path: Path, *, spool_dir: Path | None = None
 ) -> None:
-    """Convert the image that `write` writes to a sink; keep its codec, and approximately its number of sub-sections.
+    """Convert the image that `write` writes to a sink; keep the codec and approximately the number of sub-sections.
 
     Args:
         path: path of the image, for errors.

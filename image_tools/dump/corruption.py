@@ -1,4 +1,4 @@
-"""Missing inodes that directories list, in the format of `hdfs oiv -p DetectCorruption` of Hadoop 3.3.
+"""Lists missing inodes that directories contain, in the format of `hdfs oiv -p DetectCorruption` of Hadoop 3.3.
 
 `image verify` finds these and other errors; this format is for scripts that read Hadoop's rows.
 """
@@ -25,7 +25,7 @@ _FIRST_ROWS = 1 << 12
 
 @dataclass(slots=True)
 class _Corruption:
-    """Corruption of an inode: whether it is missing, and the number of its missing children."""
+    """Corruption of an inode: whether the inode is missing, and its number of missing children."""
 
     missing: bool = False
     children: int = 0

@@ -62,7 +62,7 @@ NO_POLICIES = PolicyColumns()
 
 
 def header_row(delimiter: str, policies: PolicyColumns = NO_POLICIES) -> str:
-    """Return the header row, which Hadoop 3.x prints and 2.7 does not."""
+    """Return the header row, which Hadoop 3.x prints, but not Hadoop 2.7."""
     return delimiter.join([*COLUMNS, *policies.chosen("StoragePolicyId", "ErasureCodingPolicy")]) + "\n"
 
 
@@ -77,7 +77,7 @@ def dump_delimited(
     """Yield one UTF-8 row for each inode in the format of Hadoop 2.7.3, in the order of the INODE section.
 
     Times are printed to the minute in the process's time zone, sizes are in bytes, and quotas are 0 for files and
-    symlinks. Nothing is escaped. An inode that is in the tree by a reference has its current path; inodes that exist
+    symlinks. Nothing is escaped. An inode that the tree contains by a reference has its current path; inodes that exist
     only in snapshots have no row.
 
     Args:

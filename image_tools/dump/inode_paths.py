@@ -47,9 +47,7 @@ def path_of(paths: Paths, slot: int, name: bytes) -> bytes:
 
 
 def _local_changes() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return (times in seconds at which the local offset changes, then the end of the table; the offset after each
-    change).
-    """
+    """Return (times of changes of the local offset and end of the table, in seconds; offset after each change)."""
     changes, offsets = [0], [_offset(0)]
     for day in range(1, _LAST_DAY + 1):
         if _offset(day * _DAY) != offsets[-1]:

@@ -1,4 +1,4 @@
-"""Prints a section's records with a template: kernels print common records, and Python prints all others."""
+"""Prints a section's records with a template: kernels print common records, and Python prints all other records."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _WordTable:
         self.words = self._table(_FIRST_WORDS)
 
     def learn(self, kind: int, key: int) -> bool:
-        """Add the word of a number; return whether a word exists. Propagates errors of the template's function."""
+        """Add the word of a number; return whether a word exists. Propagate errors of the template's function."""
         try:
             word = self._kinds[kind](unsigned64(key))
         except KeyError:

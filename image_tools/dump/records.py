@@ -179,7 +179,7 @@ class _Cursor:
         return parse_message(kind, record, self._place)
 
     def rest(self, kind: type[_M]) -> Iterator[_M]:
-        """Yield all remaining records; `next` may be called in between."""
+        """Yield all remaining records; the caller may also call `next` during the iteration."""
         if self._empty:
             return
         for record in self._records:

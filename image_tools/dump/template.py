@@ -1,4 +1,4 @@
-"""Templates for printing messages: from the same template, a kernel prints most records and Python prints unusual ones.
+"""Templates for printing messages; with the same template, a kernel prints usual records and Python unusual records.
 
 A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
 conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
@@ -104,8 +104,9 @@ def put_number(field: str = ELEMENT) -> PrintStep:
 
 
 def put_data(field: str, form: int = kernel.DATA) -> PrintStep:
-    """Return a step that prints bytes or a string: escaped, with U+FFFD for invalid UTF-8; or in the form `HEX` or
-    `BASE64` of `kernels.program`.
+    """Return a step that prints bytes or a string, by default escaped and with U+FFFD for invalid UTF-8.
+
+    The forms `HEX` and `BASE64` of `kernels.program` print bytes differently.
     """
     return PrintStep(form, field)
 
@@ -116,9 +117,7 @@ def put_word(kind: str, field: str = ELEMENT) -> PrintStep:
 
 
 def put_date(field: str) -> PrintStep:
-    """Return a step that prints milliseconds as a time to the minute in the process's time zone, or 0 for an absent
-    field.
-    """
+    """Return a step that prints milliseconds as a time to the minute in the process's time zone; 0 if absent."""
     return PrintStep(kernel.DATE, field)
 
 

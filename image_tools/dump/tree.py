@@ -25,7 +25,7 @@ _Ids = npt.NDArray[np.int64]
 class ImageTree:
     """The current tree of an image, in 24 bytes per inode; references are resolved, and snapshots are ignored.
 
-    An inode that exists only in snapshots has no parent, or a parent outside the tree.
+    An inode that exists only in snapshots has no parent, or its parent is outside the tree.
 
     Attributes:
         ids: ids of all inodes, ascending.

@@ -1,4 +1,4 @@
-"""Values of records as in Java: signed numbers, text, dates, names for serials, and policies."""
+"""Formats values of records as in Java: signed numbers, text, dates, names for serials, and policies."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _LENGTH_BYTES = 4
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None if there is none."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None for no policy."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)
@@ -171,8 +171,7 @@ def directory_policies(directory: pb.INodeDirectory, names: SerialNames) -> tupl
 
 
 def own_policies(directory: pb.INodeDirectory, names: SerialNames) -> tuple[int, str | None]:
-    """Return the id of the storage policy set on a directory (0 if there is none) and the name of its erasure coding
-    policy.
+    """Return the id of the storage policy (0 for none) and the name of the erasure coding policy set on a directory.
 
     The attributes are encoded by BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp
     (WritableUtils.writeString).

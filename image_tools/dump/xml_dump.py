@@ -21,7 +21,7 @@ class XmlForm(Enum):
 
 
 def form_of(layout_version: int) -> XmlForm:
-    """Return the form of the document that the viewer of the image's own release prints."""
+    """Return the form of the document that the viewer of the image's release prints."""
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 

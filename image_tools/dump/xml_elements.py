@@ -89,7 +89,7 @@ UNDER_CONSTRUCTION = inside(
 """The client that writes an open file."""
 
 QUOTAS = when(*number_steps("nsquota", "nsQuota"), *number_steps("dsquota", "dsQuota"), present=["nsQuota", "dsQuota"])
-"""Both quotas of a directory, only if both are present."""
+"""Both quotas of a directory, printed only if both are present."""
 
 REFERENCE = (
     literal("<ref>"),

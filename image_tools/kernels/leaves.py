@@ -29,7 +29,7 @@ _SIZES = np.uint64(0x0102030405060708)
 
 @lean_kernel
 def space_of(length, replication, policy, policies):
-    """Return the bytes of a file with replicas, or with the parity of a known policy (-1 if there is none)."""
+    """Return the bytes of a file with the parity of its policy, or with replicas for policy -1 or an unknown policy."""
     if policy < 0 or policy >= policies.shape[0] or policies[policy, 0] == 0:
         return length * replication
     cell = policies[policy, 2]
@@ -104,7 +104,7 @@ def _usual_file(buf, pos, end, policies):
 
 @lean_kernel
 def _usual_leaf(buf, pos, end, policies):
-    """Return the result of `read_leaf` for a usual record in `buf[pos:end]`, in two thirds of the time; else kind -1.
+    """Return the result of `read_leaf` for a usual record, in two thirds of the time; kind -1 for other records.
 
     In a usual record, fields are in the order of their tags, numbers and lengths are short, and a file is closed. The
     buffer must contain `MAX_READ_AFTER` bytes after the record.

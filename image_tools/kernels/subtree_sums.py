@@ -54,7 +54,7 @@ def _next_children(
         has_row: whether the directory is touched; only then may children be touched; touched children are omitted.
 
     Returns:
-        (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative for a damaged entry.
+        (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative if damaged.
     """
     filled = 0
     while filled < window.shape[1] and 0 <= pos < end:
@@ -84,7 +84,7 @@ def _next_children(
 
 @lean_kernel
 def _entry_span(entries, start):
-    """Return (start, end, whether it is not read) of an entry of INODE_DIR; a negative start if it is damaged."""
+    """Return (start, end, whether to skip it) of an entry of INODE_DIR; the start is negative for a damaged entry."""
     first, end = record_span(entries, start)
     is_odd = end - first > MAX_ENTRY
     pos = first
@@ -157,7 +157,7 @@ def sum_below(
 ):
     """Add everything below some directories to `totals`, which has one row.
 
-    Records are prefetched, since most are far apart in memory.
+    Records are prefetched, because most records are far apart in memory.
 
     Args:
         entries, directory_ids, starts: INODE_DIR, and id and offset of each entry.
@@ -318,7 +318,7 @@ def _hold(entry, own, offsets, inodes, policies, ids, marked, used, above, total
 
 @lean_kernel
 def _find_place(entry, own, held, above):
-    """Set the row above an inode of the image, if its place there is known now; return whether it is known."""
+    """Set the row above an inode of the image if its place in the image is now known; return whether it is known."""
     if own["above"] != _UNPLACED:
         return True
     if entry["base_parent"] >= 0:
@@ -380,13 +380,11 @@ def settle(
 ):
     """Update sums with the inodes of a table.
 
-    An inode whose place has changed is first removed from the sums of all directories above its old place, with its old
-    values. When all these inodes are removed, no directory can be above itself, and each inode is added at its new
-    place.
+    Each moved inode is first removed, with its old values, from the sums of all directories above its old place. After
+    all removals, no directory can be above itself, and each moved inode is added at its new place.
 
     Args:
-        rows, blocks, count, changed, changes: arrays of `InodeTable`; the first `known` rows are in `held`, and others
-            follow.
+        rows, blocks, count, changed, changes: arrays of `InodeTable`; the first `known` rows are already in `held`.
         offsets, inodes: column of `IndexArrays`, and INODE.
         ids, marked: ids of `DirectorySums`, and ascending ids of the marked inodes of the image.
         held: contribution of each inode to the sums.

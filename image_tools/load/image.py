@@ -29,7 +29,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
     a file.
 
     Args:
-        codec: class name of the compression codec, "" if there is none.
+        codec: class name of the compression codec, or "" for no compression.
         report: called with the number of written inodes.
 
     Raises:
@@ -44,7 +44,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
 
 
 class _CarriageReturnFilter:
-    """A stream that preserves carriage returns, which Hadoop prints unescaped and an XML parser would replace."""
+    """Stream that preserves carriage returns, which Hadoop prints unescaped and an XML parser would replace."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -100,7 +100,7 @@ class _ImageDocument:
                 return ElementFields(element)
 
     def _records(self, section: ElementTree.Element) -> Iterator[ElementFields]:
-        """Yield the inner elements of a section, each at its end, and release them."""
+        """Yield each inner element of a section when it ends, and release it afterwards."""
         while (found := self._next())[0] == "start":
             yield self._whole(found[1])
             section.clear()

@@ -19,7 +19,7 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})")
 
 
 class ImageTextError(ImageFormatError):
-    """XML that is not the dump of an image, or contains an element that an image cannot represent."""
+    """XML that is not a dump of an image, or that contains an element that an image cannot represent."""
 
     default_hint = "Repeat the dump: `checkpointer image dump --release 3.x`, or `hdfs oiv -p XML` of Hadoop 3."
 
@@ -264,7 +264,7 @@ class MessageBuilder:
 
 
 def _name_of(diff: ElementFields) -> bytes | None:
-    """Return the name in a diff, or None for an empty one."""
+    """Return the name in a diff, or None for an empty name."""
     return diff.name("name") or None
 
 
@@ -284,7 +284,7 @@ def blocks(fields: ElementFields) -> list[pb.BlockProto]:
 
 
 def reference(fields: ElementFields) -> pb.INodeReference:
-    """Return a reference; with a name, it is in a deleted list and has a last snapshot, otherwise it is in the tree.
+    """Return a reference: a name in a deleted list, with its last snapshot, or without a name, a present place.
 
     Hadoop prints both snapshots for each reference, and its own tool treats all references as references in deleted
     lists.

@@ -1,4 +1,4 @@
-"""Fast check for content that a NameNode refuses to load: the rules of its parser and of its loaders for each record.
+"""Fast check for content that a NameNode refuses to load, by the rules of its parser and loaders for each record.
 
 A merge checks an image that another program wrote before it publishes the new image; `verify_image` reports the same
 faults. Relations between records are checked when an index is built.
@@ -184,7 +184,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
 
 
 def _header_fault(name: SectionName, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
-    """Return (end offset of the section's header, fault in the header); the offset is 0 if there is no header."""
+    """Return (end offset of the section's header, fault in the header); the offset is 0 without a header."""
     header = SECTIONS[name].header
     if header is None:
         return 0, None
@@ -258,12 +258,12 @@ def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool)
 
 
 def _counter_fault(what: str, last: int, first: int) -> str:
-    """Return a fault if a NameNode cannot advance a counter of ids, which begins at `first`; an absent counter is 0."""
+    """Return a fault if a NameNode cannot advance a counter of ids that begins at `first`; `last` 0 means absent."""
     return "" if first <= last < 1 << 63 else f"the last {what} id {last} is reserved"
 
 
 def _striped_fault(info: pb.NameSystemSection) -> str:
-    """Return a fault if a NameNode cannot allocate another striped block, whose ids are negative."""
+    """Return a fault if a NameNode cannot allocate another id of a striped block; these ids are negative."""
     last = info.lastAllocatedStripedBlockId
     negative = last >> 63 or not info.HasField("lastAllocatedStripedBlockId")
     return "" if negative else f"the last striped block id {last} is not negative"
@@ -307,7 +307,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
     """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there.
 
     Args:
-        listed: ids of all policies in the section. A NameNode lists every policy that its release has built in.
+        listed: ids of all policies in the section. A NameNode lists every built-in policy of its release.
     """
     name = f"erasure coding policy {policy.id}"
     if not policy.HasField("state"):

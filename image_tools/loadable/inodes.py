@@ -1,4 +1,4 @@
-"""Check of INODE records: the rules of a layout, for the whole section or for pieces of it that a scan reads."""
+"""Check of INODE records by the rules of a layout, for the whole section or for the pieces that a scan reads."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class InodePieces:
 
     Attributes:
         kinds: type of each inode in two bits, by slot.
-        fault: position in the section and fault of the first record that does not load; None if all records have
-            loaded so far.
+        fault: position in the section and fault of the first record that does not load; None if no fault has been
+            found so far.
     """
 
     def __init__(self, image: ImageFile, count: int) -> None:

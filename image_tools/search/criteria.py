@@ -1,4 +1,4 @@
-"""Predicates of a search; all are evaluated for whole batches of inodes, except those that need a record."""
+"""Predicates of a search, evaluated for whole batches of inodes, except predicates that need a record."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _name_test(glob: str) -> Callable[[memoryview, int, int], bool]:
     """Return a predicate for the UTF-8 name between two offsets; `?` and `[...]` match one character."""
     pattern = fnmatch.translate(glob)
     if {"?", "["}.isdisjoint(glob):
-        # such a glob is matched by bytes, which avoids decoding each name
+        # matching this glob by bytes avoids decoding each name
         by_bytes = re.compile(pattern.encode("utf-8", "surrogateescape")).match
         return lambda content, start, end: by_bytes(content, start, end) is not None
     by_characters = re.compile(pattern).match

@@ -18,7 +18,7 @@ _FILES = Criteria(kind="file")
 
 
 class RankedRow(NamedTuple):
-    """A path, an owner or a group, with its bytes and files."""
+    """A path, owner or group, with its bytes and number of files."""
 
     name: str
     length: int

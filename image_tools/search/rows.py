@@ -37,7 +37,7 @@ _FIELDS = (
 
 
 def path_lines(scan: NamespaceScan, batches: Iterable[FoundInodes]) -> Iterator[bytes]:
-    """Yield lines, one for each inode: its path, with characters that are not printable escaped."""
+    """Yield a line with the path of each inode; characters that are not printable are escaped."""
     for found in batches:
         paths = list(scan.paths(found))
         for first in range(0, len(paths), _LINES):

@@ -7,8 +7,10 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """Severity of a finding. ERROR: a NameNode refuses the image, or loses or misplaces data. WARNING: no data is lost.
-    INFO: the state is unusual.
+    """Severity of a finding.
+
+    ERROR: a NameNode refuses the image, or loses or misplaces data. WARNING: no data is lost. INFO: the state is
+    unusual.
     """
 
     ERROR = "error"
@@ -24,7 +26,7 @@ class FindingCode:
         name: stable name in lower case with hyphens.
         severity: default severity.
         meaning: description in one line.
-        repair: action of `repair_image`; "" if there is none (an error then prevents the repair).
+        repair: action of `repair_image`; "" without a repair (an error then prevents the repair of the image).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""All checks of an image, and the collection of their findings."""
+"""Runs all checks of an image and collects their findings."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def audit_image(
     """Run the checks; with `fixes`, record the corrections of all sections except INODE and STRING_TABLE.
 
     Args:
-        outer: whether to check also the digest file and the file's name.
+        outer: whether to also check the digest file and the file's name.
         data: the bytes of the image, if they differ from the file at `path`.
 
     Raises:
@@ -159,7 +159,7 @@ def _audit_sections(
     audit.inodes = inodes = InodeArrays(frame, findings, strings, policies.known, maxima)
     inodes.check(findings)
     check_layout_losses(frame, findings)
-    # If inodes were lost, every reference to them would be another finding.
+    # If inodes were lost, every reference to these inodes would be another finding.
     if inodes.view.present and not inodes.view.damaged:
         _audit_tree(audit, frame, findings, fixes, step, maxima)
     namesystem.check_counters(maxima, fixes)
@@ -167,7 +167,7 @@ def _audit_sections(
 
 
 def _add_load_faults(frame: ImageFrame, findings: Findings) -> None:
-    """Report faults because of which a NameNode refuses sections, unless a section already has an error."""
+    """Report faults that make a NameNode refuse a section, unless the section already has an error."""
     reported = {each.section for each in findings.listed if each.severity is Severity.ERROR}
     for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
         if fault.section not in reported:

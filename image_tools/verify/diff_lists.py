@@ -93,9 +93,9 @@ class DiffLists:
     """The content of all deleted lists.
 
     Attributes:
-        sources, targets: slots of directory and inode for each deleted inode, sorted by source after `finish`.
+        sources, targets: slots of the directory and the inode for each deleted inode, sorted by source after `finish`.
         deleted: whether the inode is in a deleted list, by slot.
-        users: slot of the directory with the reference in a deleted list, by reference number; -1 if there is none.
+        users: slot of the directory with the reference in a deleted list, by reference number; -1 if unused.
     """
 
     def __init__(self, inodes: InodeArrays, directories: DirectoryCheck, references: ReferenceCheck) -> None:

@@ -122,7 +122,7 @@ class DirectoryCheck:
         return sum(part.size for entry in self.entries(slot) for part in self.arrays(entry))
 
     def present(self, slot: int, names: list[bytes]) -> set[bytes]:
-        """Return those of `names` that the directory currently contains, including references."""
+        """Return the names among `names` that the directory currently contains, including references."""
         found: set[bytes] = set()
         for entry in self.entries(slot):
             children, numbers = self.arrays(entry)
@@ -177,9 +177,7 @@ class DirectoryCheck:
         self.owner[list(self._referenced)] = -1
 
     def _suspects(self) -> Iterator[int]:
-        """Yield the slots of directories with a flag, and of directories with references, whose names the kernel does
-        not check.
-        """
+        """Yield the slots of directories with flags, or with references, whose names the kernel does not check."""
         wanted = (self.flags & (bits.ENTRY_DAMAGED | bits.PARENT) == 0) & (self.flags != 0)
         listing = {int(self.owner[slot]) for slot in self._referenced}
         root = self._inodes.slot(ROOT_INODE_ID)
@@ -188,7 +186,7 @@ class DirectoryCheck:
         yield from sorted(listing.union(np.unique(self.parents[wanted]).tolist()))
 
     def _inspect(self, slot: int) -> tuple[DirectoryContents, bool]:
-        """Return the correct contents of a directory, and whether the stored ones are faulty."""
+        """Return the correct contents of a directory, and whether the stored contents are faulty."""
         entries = self.entries(slot)
         listing = {int(self.owner[child]) for child in self._referenced}
         plain = slot not in listing and all(not self.flags[entry] & _FAULTS for entry in entries)
@@ -209,8 +207,9 @@ class DirectoryCheck:
         return self._in_order(parent, int(self.offsets[entries[0]]), named, joined=len(entries) > 1), True
 
     def _name_clash(self, entry: int) -> bool:
-        """Return whether a reference has the same name as a plain child or another reference. The children must be
-        sorted by name.
+        """Return whether a reference has the same name as a plain child or another reference.
+
+        The children must be sorted by name.
         """
         children, numbers = self.arrays(entry)
         names = [self._references.name(number) for number in numbers.tolist()]

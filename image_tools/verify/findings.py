@@ -21,8 +21,8 @@ class Finding:
     Attributes:
         code: a name in `catalogue.CODES`.
         section: "" for the whole file.
-        offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None if there
-            is no record.
+        offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None if no
+            record is affected.
         inode: id of the affected inode, None if there is none.
         change: action of the repair, "" for the usual repair of the code.
     """
@@ -130,10 +130,10 @@ class Findings:
 
     @property
     def valid(self) -> bool:
-        """Whether there are no errors; there may be warnings and infos."""
+        """Whether the findings contain no errors; warnings and infos are allowed."""
         return not self.severities[Severity.ERROR]
 
     @property
     def clean(self) -> bool:
-        """Whether there are no errors and nothing to repair."""
+        """Whether the findings contain no errors and nothing to repair."""
         return self.valid and not self.repairable

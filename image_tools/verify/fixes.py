@@ -1,4 +1,4 @@
-"""Replacements that a repair makes, section by section, and the image with them applied."""
+"""Replacements that a repair makes, section by section, and the writer of the repaired image."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _runs(section: memoryview, start: int, end: int) -> Iterator[memoryview]:
 def write_fixed(frame: ImageFrame, fixes: Fixes, sink: Sink) -> None:
     """Write the image to `sink`. The sections are in the summary's order, and unchanged sections are copied as stored.
 
-    Entries of sub-sections are omitted, because they describe the old records, and a NameNode does not need them. If a
-    compressed section is copied and its sub-sections are separate streams, its entries are kept.
+    Entries of sub-sections are omitted, because they describe the old records, and a NameNode does not need them. They
+    are kept if a compressed section is copied and its sub-sections are separate streams.
 
     Raises:
         CodecError: a section that changes cannot be decompressed.
@@ -75,7 +75,7 @@ def write_fixed(frame: ImageFrame, fixes: Fixes, sink: Sink) -> None:
         cuts = fixes.cuts.get(entry.name)
         if not cuts:
             streams = compressed_streams(frame.sections, entry) if frame.codec else (entry,)
-            # Only these entries show that a section has several streams.
+            # Only the entries of sub-sections show that a section has several streams.
             slices = [] if streams == (entry,) else [(each.offset - entry.offset, each.length) for each in streams]
             writer.copy_section(entry.name, frame.stored(entry), slices)
             continue

@@ -73,7 +73,7 @@ class ImageFrame:
 
     @property
     def erasure_coding(self) -> bool:
-        """Whether the layout has striped files; its loaders do not read the list of open files."""
+        """Whether the layout has striped files; loaders of these layouts do not read the list of open files."""
         return supports(LayoutVersion.ERASURE_CODING, self.layout_version)
 
     def entry(self, name: str) -> Section | None:

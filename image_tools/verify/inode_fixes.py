@@ -69,7 +69,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
 
 
 def _fix_kind(message: pb.INode) -> None:
-    """Remove all messages except the one of the record's type; if it is missing, set the type of the existing one."""
+    """Keep only the message of the record's type; if it is missing, set the type to match an existing message."""
     if message.HasField(_BODIES[message.type]):
         for kind, name in _BODIES.items():
             if kind != message.type:

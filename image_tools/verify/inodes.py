@@ -194,10 +194,10 @@ class InodeArrays:
             self._check_header()
 
     def _check_replicas(self, findings: Findings, slots: Ids) -> Ids:
-        """Report the files of Hadoop 3 with replication 0, or without a replication; return the other slots.
+        """Report the files of Hadoop 3 with replication 0 or no replication; return the other slots.
 
-        A NameNode loads these files (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault
-        selects every replica for deletion. A NameNode keeps only 16 bits of the value.
+        A NameNode loads these files (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and then
+        BlockPlacementPolicyDefault selects every replica for deletion. A NameNode keeps only 16 bits of the value.
         """
         none = np.array([not self.message(int(slot)).file.replication & 0xFFFF for slot in slots], np.bool_)
         text = "the replication is 0: a NameNode loads the file and regards every replica as one too many"

@@ -1,4 +1,4 @@
-"""Check for content that the image's own layout cannot represent, by the rules of conversions (`convert.records`)."""
+"""Check for content that the image's layout cannot represent, by the rules of conversions (`convert.records`)."""
 
 from __future__ import annotations
 

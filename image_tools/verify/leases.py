@@ -40,7 +40,7 @@ class LeaseCheck:
         self._dst_parent = dict(zip(references.referred[dst].tolist(), references.owner[dst].tolist(), strict=True))
 
     def path(self, slot: int) -> str | None:
-        """Return the path in the current tree as a NameNode does, or None for an inode outside the tree."""
+        """Return the path in the current tree as in a NameNode, or None for an inode outside the tree."""
         names: list[bytes] = []
         visited: set[int] = set()
         root = self._inodes.slot(ROOT_INODE_ID)

@@ -1,4 +1,4 @@
-"""Attachment of unreachable inodes to /lost+found, or their removal, after all other faults have been repaired."""
+"""Attaches unreachable inodes to /lost+found, or removes them, after all other faults have been repaired."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODE = 0o700
 
 
 def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
-    """Remove the records; the next pass removes references to them. Return the changes by inode id."""
+    """Remove the records of unreachable inodes; return the changes by inode id. The next pass removes references."""
     slots = tree.reach.unreachable().tolist()
     for slot in slots:
         fixes.replace("INODE", *tree.inodes.span(slot), b"")
@@ -27,7 +27,7 @@ def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
 
 
 def attach_unreachable(tree: CheckedTree, txid: int, fixes: Fixes) -> dict[int, str]:
-    """Attach the tops of all unreachable trees to /lost+found. Return the changes by inode id.
+    """Attach the tops of all unreachable trees to /lost+found, and return the changes by inode id.
 
     A missing directory is created with the owner and the group of the root directory, and mode 0700. If the name is in
     use, the directory is /lost+found-TXID.
@@ -61,7 +61,7 @@ class _Attachment:
     # ---- /lost+found ---------------------------------------------------------------------------------------
 
     def _home(self, other_name: bytes) -> tuple[int, bytes]:
-        """Return inode id and name of the directory, which is created if missing."""
+        """Return inode id and name of the directory; create the directory if missing."""
         children = {self._name(child): child for child in self._children(ROOT_INODE_ID)}
         references = self._tree.references
         foreign = {references.name(number) for number in self._numbers(ROOT_INODE_ID)}

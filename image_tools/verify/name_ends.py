@@ -2,7 +2,7 @@
 
 A NameNode that loads an image computes quota usage. Below a WithName, it uses the lastSnapshotId of this name,
 and fails at an inner WithName with a lower lastSnapshotId (INodeReference.WithName.computeQuotaUsage). Successful
-renames never cause this, but an undone rename can.
+renames never cause this fault, but an undone rename can.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NameEndCheck:
                 self._raise(number, snapshot, fixes)
 
     def _ways_to(self, names: Ids) -> dict[int, list[_Child]]:
-        """Return the current and past children of directories, by slot, that are, or lead to, one of `names`."""
+        """Return the current and past children of directories that are one of `names` or lead to one, by slot."""
         references, lists = self._references, self._lists
         by_inode: dict[int, list[int]] = {}
         for number in np.flatnonzero(references.kept & (references.referred >= 0)).tolist():

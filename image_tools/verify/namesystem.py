@@ -59,7 +59,7 @@ class BlockMaxima:
 
 
 class NamesystemCheck:
-    """Check of NS_INFO: first of its txid, and at the end of its counters.
+    """Check of NS_INFO: of its txid at the beginning, and of its counters at the end.
 
     Attributes:
         info: the message, empty if it is unreadable.

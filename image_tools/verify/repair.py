@@ -1,4 +1,4 @@
-"""Repair of an image into a new file, in passes, until verification finds nothing more to repair."""
+"""Repairs an image into a new file, in passes, until verification finds nothing more to repair."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Repair:
     """The result of a repair.
 
     Attributes:
-        output: the new image, None if there was nothing to repair and nothing was written.
+        output: the new image; None if nothing was repaired and nothing was written.
         passes: number of written images, including intermediate ones.
         changes: all repaired findings.
         left: findings that remain.
@@ -54,7 +54,7 @@ class Repair:
 
     @property
     def digest_checked(self) -> bool:
-        """Whether the digest file confirmed the source's bytes; the new digest cannot show this."""
+        """Whether the digest file confirmed the source's bytes, which the new digest cannot show."""
         return not any(finding.code in _UNCHECKED for finding in self.changes)
 
     def as_dict(self) -> dict[str, Any]:

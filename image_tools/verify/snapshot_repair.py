@@ -44,7 +44,7 @@ _HINT = "`checkpointer image verify` lists all faults; use another copy of the i
 def repair_snapshots(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
     """Return `image` with repaired lists of children, references and snapshots, and the repaired findings.
 
-    Unlike `repair_image`, the function changes nothing else: inodes are not added, removed or renamed. The caller must
+    Unlike `repair_image`, this function changes nothing else; it does not add, remove or rename inodes. The caller must
     close the result; errors name the original's path.
 
     Raises:
@@ -78,7 +78,7 @@ def repair_snapshots(image: ImageFile, *, spool_dir: Path | None = None) -> tupl
 
 
 def _is_damage(finding: Finding, audit: Audit) -> bool:
-    """Return whether a NameNode never causes the finding."""
+    """Return whether a finding is damage, which a NameNode never causes."""
     if finding.code in _TO_LOST_INODES and audit.inodes is not None and finding.inode is not None:
         return not ROOT_INODE_ID < finding.inode <= audit.inodes.header.lastInodeId
     return finding.code in _DAMAGE

@@ -117,7 +117,7 @@ class StringTableCheck:
 
     @property
     def moves(self) -> bool:
-        """Whether inode records must be rewritten, because a missing serial is too far beyond a contiguous table."""
+        """Whether inode records must be rewritten, because a missing serial is too far beyond the end of the table."""
         return not self.mask_bits and bool((self._known[0][self._reach() + 1 :] == MISSING_USE).any())
 
     def _reach(self) -> int:
@@ -147,7 +147,7 @@ class StringTableCheck:
         return self._moved.setdefault(serial, self._reach() + len(self._moved) + 1)
 
     def encode(self) -> bytes | None:
-        """Encode the table with every serial in use, `unknown-SERIAL` for missing ones; None if nothing changes."""
+        """Encode the table with every serial in use, missing ones as `unknown-SERIAL`; None if nothing changes."""
         if not self._changed and not self.incomplete:
             return None
         entries = dict(self._entries)

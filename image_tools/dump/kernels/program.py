@@ -1,4 +1,4 @@
-"""Form of the programs that `image_tools.dump.kernels.text` executes; `image_tools.dump.template` compiles them."""
+"""Format of the programs that `image_tools.dump.template` compiles and `image_tools.dump.kernels.text` executes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ For a sum, `START` is the number of the field.
 """
 
 SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
-"""How often a field may occur, and how its elements are written."""
+"""Allowed number of occurrences of a field, and the encoding of its elements."""
 
 DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
-"""Reasons why `write_records` returned: no record is left, `out` is full, Python must print the next record, or Python
-must look up a word.
+"""Reasons for which `write_records` returned: no record is left, `out` is full, Python must print the next record, or
+Python must look up a word.
 """
 
 Numbers = npt.NDArray[np.int64]
@@ -46,8 +46,8 @@ class Program(NamedTuple):
     Attributes:
         steps: rows of `ARGUMENTS` columns.
         literals: bytes of all strings.
-        tags: tags by kind of message and field number; 0 if there is none. The first row is for the records.
-        repeats: SINGLE and so on, in the order of `tags`.
+        tags: tags by kind of message and field number; 0 for an unused number. The first row is for the records.
+        repeats: `SINGLE` or another kind of repetition, in the order of `tags`.
         required: fields that each kind of message must contain.
         escapes: bounds of the replacement of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and
             U+FFFF follow the bytes, and stay unchanged if their replacements are empty.

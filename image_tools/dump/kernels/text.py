@@ -1,7 +1,7 @@
 """Kernels that print delimited messages as a program of steps; `image_tools.dump.template` compiles the programs.
 
-They print exactly what Hadoop prints. They stop (`UNUSUAL`) at a record with a field that is unknown, repeated, of
-another wire type or missing. Python then prints this record, or reports its damage.
+Their output is identical to the output of Hadoop. They stop (`UNUSUAL`) at a record with a field that is unknown,
+repeated, of another wire type or missing. Python then prints this record, or reports its damage.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Kernels that check what a NameNode loads; in a separate folder, so that others stay compiled."""
+"""Kernels that check whether a NameNode loads records; in a separate folder, so that other kernels stay compiled."""

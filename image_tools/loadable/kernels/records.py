@@ -232,7 +232,7 @@ def _loads_copy(buf, pos, end, policies, rules):
 @measured_by("buf")
 @kernel
 def first_unloadable_diff(buf, messages, fields, required, policies, rules):
-    """Return `first_unparsable` of SNAPSHOT_DIFF, or the first record with a file that no loader accepts.
+    """Find the first record of SNAPSHOT_DIFF that a parser refuses, or that contains a file that no loader accepts.
 
     If a section ends within a list, the fault is at its end.
 
@@ -324,7 +324,7 @@ def _inside(buf, pos, end, tag):
 
 @inlined_kernel
 def _after_blocks(buf, pos, end):
-    """Return the position after the blocks of an INodeFile, negative if one is not in the form that NameNodes write."""
+    """Return the position after the blocks of an INodeFile; negative for a block in a form that no NameNode writes."""
     while 0 <= pos < end and octet(buf, pos) == INodeFile.blocks:
         inner, pos = _inside(buf, pos, end, INodeFile.blocks)
         inner = _after_number(buf, inner, pos, BlockProto.blockId)
@@ -339,8 +339,8 @@ def _after_blocks(buf, pos, end):
 def load_usual_inode(buf, pos, end, policies, storage_policies, rules):
     """Return the type of an INode that loads and has only the fields of most inodes, 0 for any other record.
 
-    It reads the form that NameNodes write: a directory, or a file of blocks, without further features. This check takes
-    a quarter of the time of `_parses` and `_loads_inode`, which decide about all other records.
+    The record is in the form that NameNodes write: a directory, or a file of blocks, without further features. This
+    check takes a quarter of the time of `_parses` and `_loads_inode`, which decide about all other records.
     """
     kind, pos = _number_of(buf, pos, end, INode.type)
     pos = _after_number(buf, pos, end, INode.id)
@@ -376,7 +376,7 @@ def load_usual_inode(buf, pos, end, policies, storage_policies, rules):
 @measured_by("buf")
 @kernel
 def first_unloadable_inode(buf, pos, message, fields, required, policies, storage_policies, rules, kinds):
-    """Return `first_unparsable` of INODE, or the first record with a value that no loader accepts.
+    """Find the first record of INODE that a parser refuses, or that contains a value that no loader accepts.
 
     `INodeFile.HeaderFormat` of Hadoop checks these values.
 
@@ -384,7 +384,7 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         policies: whether the erasure coding policy is known, by id; empty if the layout has none.
         storage_policies: whether a file may have the storage policy, by id.
         rules: smallest replication (without policies), largest replication, largest block size.
-        kinds: zeros; result, the type of each record in two bits, as many as it has space for.
+        kinds: array of zeros; result: the type of each record in two bits, as many types as fit.
 
     Returns:
         (offset or `PARSED`, whether a parser accepts the record).
@@ -470,7 +470,7 @@ def _is_name(buf, start, size):
 
 @lean_kernel
 def is_reference(buf, pos, end):
-    """Return whether a NameNode writes this kind of INodeReference: a present place, or a name in snapshots.
+    """Return whether an INodeReference is of a kind that a NameNode writes: a present place, or a name in snapshots.
 
     A NameNode reads a record that lost its dstSnapshotId as a name in snapshots.
     """

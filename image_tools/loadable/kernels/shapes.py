@@ -1,7 +1,7 @@
-"""Shapes of records: a record of the same shape as an accepted one needs no further check.
+"""Shapes of records: a record of the same shape as an accepted record needs no further check.
 
 The check of an inode in the usual form reads its tags, its lengths, the ends of its numbers and the values of a few
-fields. Another record of the same length that equals an accepted one in these bits is therefore accepted too. The
+fields. Therefore, a record of the same length that equals an accepted record in these bits is also accepted. The
 inodes of an image have few shapes, and comparing the bits takes a third of the time of reading the fields.
 
 A table contains one shape in each of its rows. The length of the record and the length of its name select the row.
@@ -96,7 +96,7 @@ def _decides(tag):
 
 @lean_kernel
 def note_shape(buf, pos, end, kind, row, table, values, masks):
-    """Store the shape of an accepted record in the usual form, unless the shape in `row` was found often enough.
+    """Store the shape of an accepted record in the usual form, unless records often matched the shape in `row`.
 
     The bits that have to be equal are the tags, the lengths, the highest bit in each byte of a number, and the values
     that decide whether a loader accepts the record.

@@ -1,4 +1,4 @@
-"""Kernels that check the parts of inodes: permissions, ACLs, xattrs, quotas and blocks; and the bits for faults."""
+"""Kernels that check permissions, ACLs, xattrs, quotas and blocks of inodes, and the bits for their faults."""
 
 from __future__ import annotations
 
