@@ -69,7 +69,7 @@ class SetQuotaOp(EditOp):
 
 @operation(48, "OP_SET_QUOTA_BY_STORAGETYPE", since=-63)
 class SetQuotaByStorageTypeOp(EditOp):
-    """A change of the quota of a storage type, which `storage_type` names by its index in `STORAGE_TYPES`."""
+    """A change of a storage type quota; `storage_type` is the index of the storage type in `STORAGE_TYPES`."""
 
     src: str = field(STR, xml="SRC")
     storage_type: int = field(

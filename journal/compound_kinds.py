@@ -1,4 +1,4 @@
-"""Field kinds with more than one number or string: blocks, permissions and times."""
+"""Kinds of fields with more than one number or string: blocks, permissions and times."""
 
 from __future__ import annotations
 

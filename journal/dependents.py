@@ -52,7 +52,7 @@ class Dependent(NamedTuple):
 def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dependent]:
     """Yield the operations that depend on an earlier operation of `ops` with a txid in `left_out`.
 
-    A rename is taken into account: operations that name the new path of an object are also dependent.
+    Renames are followed: operations that name the new path of an object also depend on it.
     """
     scope = _Scope()
     for op in ops:

@@ -1,8 +1,8 @@
 """The double buffer of the edit log (EditsDoubleBuffer): one half is filled while the other is flushed.
 
     append   adds a record at the end of the filling half.
-    swap     makes the filling half the flushing half, and begins an empty filling half. While there is a flushing half,
-             `swap` raises an error.
+    swap     makes the filling half the flushing half, and begins an empty filling half. It raises an error while a
+             flushing half exists.
     flushed  drops the flushing half, which is now durable.
 
 The flushing half and the filling half are consecutive, because a half begins where the previous half ends. Each record

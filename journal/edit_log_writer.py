@@ -40,7 +40,7 @@ class EditLogWriter(Closeable):
     """An open edit log; thread-safe.
 
     When the journal fails, the writer fails permanently: later calls raise the same error, and nothing is acknowledged.
-    The lock is not held while a flush or a roll writes to the journal.
+    A flush or a roll does not hold the lock while it writes to the journal.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class EditLogWriter(Closeable):
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment, start the next one, and return the finalized segment; other threads can still write.
+        """Finalize the segment, start the next segment, and return the finalized one; other threads can still write.
 
         Raises:
             JournalError: the journal failed, or the writer is closed.

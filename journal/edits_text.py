@@ -78,7 +78,7 @@ def existing_values(ops: Iterable[EditOp]) -> Iterator[EditOp]:
 
 
 def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """Yield the operations with consecutive txids, which begin with the first operation's txid, but at least with 1."""
+    """Yield the operations with consecutive txids, beginning with the first operation's txid, but not below 1."""
     txid: int | None = None
     for op in ops:
         txid = max(1, op.txid) if txid is None else txid + 1

@@ -66,7 +66,7 @@ class CorruptOpError(JournalError):
 
 
 class OpTooLargeError(JournalError):
-    """A complete operation that is larger than dfs.namenode.max.op.size; a NameNode does not load it either."""
+    """A complete operation that is larger than dfs.namenode.max.op.size, so that a NameNode does not load it either."""
 
     default_hint = (
         "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
@@ -97,7 +97,7 @@ FOREIGN_OP_HINT = (
 
 
 class OtherLayoutOpError(CorruptOpError):
-    """An operation with a correct checksum, but with the fields of a different layout than the header names.
+    """An operation with a correct checksum, but with the fields of a layout other than the layout in the header.
 
     The default hint is for operations of Hadoop 3 in a segment with a header of Hadoop 2.
     """

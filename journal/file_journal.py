@@ -55,8 +55,8 @@ class FileJournal:
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal; VERSION is removed first and written last.
 
-        Images in the folder stay. If there are images, seen_txid also stays, because it shows which transaction the
-        edits must reach.
+        Images in the folder stay. If the folder contains images, seen_txid also stays, because it shows which
+        transaction the edits must reach.
         """
         with self._lifecycle.lock, journal_faults(self.folder, "cannot be formatted"):
             self._lifecycle.refuse_while_writing()
@@ -79,7 +79,7 @@ class FileJournal:
             )
 
     def raise_seen_txid(self, txid: int) -> None:
-        """Record that the journal must reach `txid`; a NameNode does not start from this directory without it."""
+        """Record that the journal must reach `txid`; otherwise, a NameNode does not start from this directory."""
         path = self.folder / SEEN_TXID
         with self._lifecycle.lock, journal_faults(self.folder, "cannot be written"):
             if not exists(path) or read_seen_txid(path) < txid:
@@ -141,7 +141,7 @@ class FileJournal:
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         path = self.folder / VERSION
-        # This raises an error if the folder is missing: its disk may not be mounted.
+        # This raises an error if the folder is missing, because its disk may not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)

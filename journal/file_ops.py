@@ -19,7 +19,7 @@ _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class RetryCacheOp(EditOp):
-    """Base of operations whose RPC is stored in the retry cache; its fields follow all other fields (writeRpcIds)."""
+    """Base class of operations with an entry in the retry cache; its fields follow all other fields (writeRpcIds)."""
 
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)

@@ -3,8 +3,8 @@
 The turn is free, or one thread has claimed it. A failure of the log is final.
 
     claim    free -> claimed. A thread that needs durability or space claims a free turn; all other threads wait.
-    take     returns the records written so far to the thread with the turn; `flushed` marks them as durable. The
-             thread may repeat both calls.
+    take     returns the records written so far to the thread with the turn; `flushed` marks these records as durable.
+             The thread may repeat both calls.
     release  claimed -> free. All waiting threads check again.
     fail     stops the log permanently, whichever thread has the turn. No further transaction becomes durable.
 
@@ -37,7 +37,7 @@ class CommitMetrics:
         syncs: number of batches made durable.
         sync_seconds, longest_sync_seconds: duration of the syncs.
         last_batch, largest_batch: transactions in the newest and in the largest batch.
-        last_batch_bytes, largest_batch_bytes: the same in bytes.
+        last_batch_bytes, largest_batch_bytes: bytes of these batches.
         waits, wait_seconds: waits of callers for durability, including the caller that flushed.
         full_waits, full_wait_seconds: waits of writers for space in the buffer.
         pending, pending_bytes: transactions that wait for the next flush.

@@ -34,7 +34,7 @@ class SegmentWriter(Protocol):
     def first_txid(self) -> int: ...
 
     def append(self, batch: RecordBatch) -> None:
-        """Make `batch` durable. The first batch begins at `first_txid`, and each batch continues the previous one.
+        """Make `batch` durable. The first batch begins at `first_txid`, and each batch continues the previous batch.
 
         Raises:
             JournalError: the batch may not be durable.
@@ -52,7 +52,7 @@ class SegmentWriter(Protocol):
 
 
 class ReadableSegment(Protocol):
-    """A segment that can be read, from one copy or several.
+    """A segment that can be read, from one or several copies.
 
     Attributes:
         first: first txid of the segment.

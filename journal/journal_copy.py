@@ -110,10 +110,10 @@ def copy_journal(
     """Write `parts` into `target` and read them back; return the written parts and the number of transactions.
 
     With `force`, an existing journal is deleted, but only after all of `parts` have been read once. With `resume`, the
-    copy continues at the end of the existing journal, after a comparison of its content. Because recovery of a shared
-    journal fences its writer, the journal is recovered only after the comparison, and only if transactions are left to
-    copy. A segment that an earlier copy left unfinished ends where that copy stopped. Its remaining transactions follow
-    as another segment.
+    copy continues at the end of the existing journal, after a comparison of its content. Because the recovery of a
+    shared journal fences its writer, the journal is recovered only after the comparison, and only if transactions are
+    left to copy. A segment that an earlier copy left unfinished ends where that copy stopped. The segment's remaining
+    transactions follow as another segment.
 
     Raises:
         JournalExistsError: the target exists, and `force` is not set; the target is unchanged.
@@ -135,7 +135,7 @@ def copy_journal(
         target.format(namespace, force=force)
         target.recover(namespace)
     if isinstance(target, FileJournal):
-        # This must precede the first transaction, so that an incomplete copy does not count as complete.
+        # seen_txid must be raised before the first transaction, so that an incomplete copy does not count as complete.
         target.raise_seen_txid(parts[-1].last)
     written = _RecordDigest()
     for part in left:

@@ -43,7 +43,7 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context; if it was held before, it stays held. Raises the same errors as `take`."""
+        """Hold the lock within the context; keep a lock that is already held. Raises the same errors as `take`."""
         held_before = self._lock.held
         self.take()
         try:

@@ -1,10 +1,10 @@
-"""Several journals as one journal: all members are written, and the best copy is read (JournalSet).
+"""Several journals as one journal that writes all members and reads the best copy (JournalSet).
 
     closed    `recover` makes the set ready. Before that, only `recover` writes.
     ready     `start_segment` makes the set writing.
     writing   The end of the segment makes the set ready. `abort`, or the failure of too many members, makes it closed.
 
-After a failure, nothing is therefore written before a recovery has read every member. Members that lag are completed
+Therefore, after a failure, nothing is written before a recovery has read every member. Members that lag are completed
 while the set is being written. They receive only finalized segments, which no writer changes.
 """
 
@@ -41,7 +41,7 @@ class JournalSet:
 
     Args:
         members: members of the set, at least one.
-        minimum: minimum number of working members among those that are not required (dfs.namenode.edits.dir.minimum).
+        minimum: minimum number of working members, required members excluded (dfs.namenode.edits.dir.minimum).
         restore: whether dropped members are restored (dfs.namenode.name.dir.restore).
         on_failure: called for every dropped member; must not call the set.
 
@@ -107,9 +107,9 @@ class JournalSet:
         """Recover all members, and copy missing transactions to directories that lack them.
 
         This method copies only segments that a directory has. `copy_missing` copies the segments that only other kinds
-        of journals have, because this takes longer (see `lagging`). A member whose storage fails is dropped. A member
-        that is damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions
-        that the other members lack.
+        of journals have, because these copies take longer (see `lagging`). A member whose storage fails is dropped. A
+        member that is damaged, in use, or belongs to another namespace stops the recovery, because it may have
+        transactions that the other members lack.
         """
         with self._lifecycle.lock:
             self._lifecycle.refuse_while_writing()
@@ -253,8 +253,9 @@ class JournalSet:
         return taken
 
     def _directories(self, open_first: int | None) -> Iterator[tuple[MemberState, FileJournal, list[SegmentCopies]]]:
-        """Yield each directory with the segments that it should have, up to `open_first`, because the open segment
-        still changes.
+        """Yield each directory with the segments that it should have.
+
+        They end before `open_first`, because the open segment still changes.
         """
         segments = [
             each

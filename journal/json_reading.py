@@ -92,7 +92,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
 
 
 def _lines(source: BufferedReader, path: Path, txid: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, each with its number."""
+    """Yield (line number, line) of each line that is not blank."""
     number = 0
     while line := source.readline(_MAX_LINE + 1):
         number += 1

@@ -77,7 +77,7 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
 
 
 def decode_record(line: str) -> JsonRecord:
-    """Parse a line. The case of names and underscores in them are ignored; names of operations may omit `OP_`.
+    """Parse a line; ignore the case of names and their underscores. Names of operations may omit `OP_`.
 
     CREATE means OP_ADD, and RM means OP_DELETE. Missing fields receive their default values. Fields without a default
     receive values that depend only on the record. Inode ids are 16385 + txid; a NameNode cannot have assigned this id

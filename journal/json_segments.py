@@ -60,7 +60,7 @@ def is_temporary(name: str) -> bool:
 
 
 def parse_json_file(path: Path) -> tuple[int, int] | None:
-    """Return the first and last txid in the name of a transaction file; None for a file that is not in the journal.
+    """Return the first and last txid in the name of a transaction file; None for a file outside the journal.
 
     Raises:
         SegmentError: the file contains edits or JSON, but its name is not a name of a journal file.

@@ -34,7 +34,7 @@ def _as_it_is(value: Any) -> Json:
 
 
 def json_exactly(expected: type) -> Callable[[Json], Any]:
-    """Return a check of a JSON value's type, which raises TypeError for other types; a bool is not an int."""
+    """Return a function that checks a JSON value's type and raises TypeError for other types; a bool is not an int."""
 
     def check(value: Json) -> Any:
         if type(value) is not expected:
@@ -52,8 +52,8 @@ class FieldKind:
     """The codecs of one kind of field.
 
     `read` raises CorruptOpError, and `write` raises OpEncodingError. `from_xml` removes from the DATA element the
-    children that `xml` wrote with the same tag. It raises MissingElementError if there are none, and EditsTextError for
-    invalid children. `to_json` and `from_json` are inverse functions; `from_json` raises only errors that
+    children that `xml` wrote with the same tag. It raises MissingElementError for missing children, and EditsTextError
+    for invalid children. `to_json` and `from_json` are inverse functions; `from_json` raises only errors that
     `op_from_json` catches.
     """
 

@@ -26,7 +26,7 @@ def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layou
     A crash can truncate the copies of a segment at different operations, and a directory that failed lacks all later
     segments. A reader of only that directory would find a gap. The complete copy is durable before the shorter copy is
     removed. If a fenced writer left a copy that continues after the segment's end, this copy is moved aside as
-    `*.trash`. A segment without any readable copy is logged and skipped.
+    `*.trash`. A segment without a readable copy is logged and skipped.
 
     Args:
         segments: finalized segments of all directories, as returned by `group_copies`.

@@ -1,7 +1,7 @@
-"""Paths and times of many operations, which NumPy finds in their bytes.
+"""Finds the paths and times of many operations in their bytes, with NumPy.
 
-In frequent operations, paths and times are located by the lengths of the preceding fields. Other operations are
-decoded.
+The lengths of the preceding fields determine the positions of paths and times in frequent operations. All other
+operations are decoded.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _FieldStep(NamedTuple):
 
 @cache
 def _steps(opcode: int, layout_version: int) -> tuple[_FieldStep, ...] | None:
-    """Return the steps over the fields of an operation up to its last path or time; None if it has to be decoded."""
+    """Return the steps over an operation's fields up to its last path or time; None if decoding is necessary."""
     operation = OPERATIONS.get(opcode)
     if operation is None:
         return None

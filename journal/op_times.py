@@ -38,7 +38,7 @@ PATHS: Final = ("path", "src", "dst", "trg", "snapshot_root")
 PATH_LISTS: Final = ("srcs",)
 """Fields with several paths."""
 SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, RenameOp))
-"""Opcodes of the operations that delete or rename their paths, and so affect everything below them."""
+"""Opcodes of the operations that delete or rename their paths, and thus affect everything below these paths."""
 
 
 def op_time(op: EditOp) -> int | None:
@@ -63,7 +63,7 @@ def op_paths(op: EditOp) -> Iterator[str]:
 
 
 def spreads(op: EditOp) -> bool:
-    """Return whether `op` deletes or renames its paths, and so affects everything below them."""
+    """Return whether `op` deletes or renames its paths, and thus affects everything below these paths."""
     return op.opcode in SPREADING
 
 

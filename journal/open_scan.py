@@ -23,8 +23,8 @@ class OpenExtent(NamedTuple):
 def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExtent:
     """Return the extent that also includes the operations of `content`, after checking their checksums and txids.
 
-    `content` is the file from byte `extent.end` on. A partial operation at the end is not included, because the writer
-    is still writing it or has crashed; neither is padding.
+    `content` is the file from byte `extent.end` on. The extent excludes padding and a partial operation at the end,
+    which the writer is still writing or left behind in a crash.
 
     Raises:
         CorruptOpError: complete operations follow a damaged operation.

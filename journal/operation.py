@@ -17,7 +17,7 @@ _declared: dict[int, type[EditOp]] = {}
 
 
 class XmlConstant(NamedTuple):
-    """An element that OEV writes, although no field corresponds to the element."""
+    """An element that OEV writes without a corresponding field."""
 
     tag: str
     text: str
@@ -28,7 +28,7 @@ class OpField:
     """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
     `since` is None for a field that every layout contains. `values_since` maps each possible value to the layout that
-    added it, or to None if the value is as old as the field; it is empty if every value is possible. `part` combines
+    added the value, or to None for a value as old as the field; an empty map allows every value. `part` combines
     consecutive fields that share an encoding.
     """
 
@@ -67,7 +67,7 @@ def field(
         default: value of the field if the constructor does not receive one. Without a default, the constructor requires
         a value.
         values_since: the possible values, each with the first layout version whose releases know it, or None for a
-            value that was not added after the field. Empty if every value is possible.
+            value as old as the field; empty if every value is possible.
     """
     spec = OpField("", kind, xml, since, part, default, values_since)
     return dataclasses.field(default=default, metadata={_SPEC: spec})

@@ -20,7 +20,7 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _UNIT = Struct("<H")
 _LEADS = ((0x80, 0, 1), (0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))
-"""For a first byte: mask, expected bits, and the number of bytes of its character."""
+"""Classes of first bytes: mask, expected bits, and the number of bytes of the character."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -185,7 +185,7 @@ class PrimitiveReader:
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """Return `size` if so many elements of at least `smallest` bytes each fit in the remaining input."""
+        """Return `size` if `size` elements of at least `smallest` bytes each fit in the remaining input."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size

@@ -1,4 +1,4 @@
-"""Writer of a segment from encoded operations: durable appends in several directories, and finalization."""
+"""Writes a segment from encoded operations: appends them durably in several directories, and finalizes the segment."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RawSegmentWriter:
         return self._streams[0].path
 
     def append(self, records: bytes, last_txid: int) -> None:
-        """Make `records` durable, which are the operations up to `last_txid`.
+        """Make `records`, the operations up to `last_txid`, durable.
 
         Raises:
             JournalStorageError: all directories failed; some may contain a part of the records.

@@ -1,4 +1,4 @@
-"""Recovery after a crash: finalizes segments that were left in progress (FileJournalManager)."""
+"""Recovery after a crash, which finalizes segments that were left in progress (FileJournalManager)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ReadableRun(NamedTuple):
 def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
     """Return whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
-    The number of bytes in between limits the possible txids, so that few checksums of random bytes have to be computed.
+    The number of skipped bytes limits the possible txids, so that few checksums of random bytes must be computed.
     """
     min_size = _min_op_size(layout_version)
     highest = None if min_txid is None else min_txid + (len(buffer) - position) // min_size + 1

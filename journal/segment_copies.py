@@ -1,4 +1,4 @@
-"""Copies of segments in one or more journals: selects the segments of the log, and reads their best copies."""
+"""Selects the segments of a log from their copies in one or more journals, and reads the best copies."""
 
 from __future__ import annotations
 

@@ -122,11 +122,11 @@ class SegmentTransactions:
         opened: called for each segment before it is read. The arguments are the segment, its first requested txid, and
             a function. The function yields the segment's operations, starting at a given txid, and uses the mapping of
             the file that is already open.
-        places: operations before these are not read again; updated at the end of each segment.
+        places: positions before which operations are not read again; updated at the end of each segment.
 
     Raises (during iteration):
         JournalError: see `read_ops`.
-        TransactionGapError: a segment does not continue the previous one.
+        TransactionGapError: a segment does not continue the previous segment.
         OSError: a file cannot be read.
     """
 
@@ -159,8 +159,9 @@ class SegmentTransactions:
         )
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        """Yield a cursor for each segment at its first requested operation; finish each cursor before requesting the
-        next.
+        """Yield a cursor for each segment at its first requested operation.
+
+        The caller must finish each cursor before it requests the next cursor.
         """
         expected = self._from_txid
         for segment in self._segments:
@@ -191,9 +192,8 @@ def select_segments(
 ) -> list[EditLogSegment]:
     """Return the finalized segments that contain `from_txid` .. `to_txid` without a gap, in order.
 
-    Without `to_txid`, they extend to the newest finalized segment; the list is empty if there are no segments. If
-    several segments have the same first txid, the longest segment is chosen. The first segment may begin before
-    `from_txid`.
+    Without `to_txid`, the list extends to the newest finalized segment, and may be empty. If several segments have the
+    same first txid, the longest segment is chosen. The first segment may begin before `from_txid`.
 
     Raises:
         TransactionGapError: transactions are missing; the error names them and the next available transaction.

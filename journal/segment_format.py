@@ -35,7 +35,7 @@ class SegmentScan(NamedTuple):
     """Result of a scan; the txids are None if no operation is complete.
 
     `end` is the position after the last intact operation before the first fault. `corrupt` is set if a complete
-    operation with a later txid follows a damaged operation; a truncation at `end` would lose it.
+    operation with a later txid follows a damaged operation; a truncation at `end` would lose the complete operation.
     """
 
     layout_version: int
@@ -97,7 +97,7 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
-    # If the file has the name of a segment, the operator needs another copy, and not another use of this file.
+    # If the file has the name of a segment, the operator needs another copy, not another use of this file.
     hint = "" if parse_segment(Path(file).name) else kind.hint
     raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=hint)
 
@@ -205,7 +205,7 @@ class SegmentCursor:
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
-    """Determine how far a segment in progress is intact, as recovery after a crash does.
+    """Determine the intact part of a segment in progress, like recovery after a crash.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.

@@ -1,4 +1,4 @@
-"""Operations of a segment as frames: their lengths are sufficient to split, check and count them without decoding."""
+"""Operations of a segment as frames, which can be split, checked and counted by their lengths, without decoding."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ def has_frames(layout_version: int) -> bool:
 
 
 def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[OpFrame]:
-    """Yield the operations that begin in `buffer[start:stop]`, up to the terminator; the first operation begins at
-    `start`.
+    """Yield the operations that begin in `buffer[start:stop]`, up to the terminator.
 
-    Opcodes, checksums and txids are not checked.
+    The first operation begins at `start`. Opcodes, checksums and txids are not checked.
 
     Raises:
         CorruptOpError: a length is impossible, or the buffer ends within an operation.

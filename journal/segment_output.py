@@ -1,6 +1,6 @@
 """Writes a whole finalized segment, from operations or from the intact bytes of another segment.
 
-The file appears complete under its name or not at all, and replaces another only on request.
+The file appears complete under its name or not at all, and replaces an existing file only on request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The open segment in one directory: creates its file, appends to the file durably, and finalizes it.
+"""The open segment in one directory: creates its file, appends to the file durably, and finalizes the file.
 
 The segment is in progress, then finalized or abandoned. After a crash, the directory contains either the finalized file
 or `edits_inprogress_FIRST`. This file has all operations up to the last sync, and perhaps a part of later operations.

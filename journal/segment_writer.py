@@ -1,10 +1,10 @@
-"""The common part of the writers of all journals: a recovery first, then one open segment with batches in order.
+"""Common part of the writers of all journals: first a recovery, then one open segment with batches in order.
 
     closed    A recovery makes the journal ready.
     ready     `JournalLifecycle.opened` makes the journal writing.
     writing   The end of the segment makes the journal ready. Abandoning the segment makes it closed.
 
-After a failure, nothing is therefore written before another recovery.
+Therefore, after a failure, nothing is written before another recovery.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class JournalMember:
     """A journal of a set.
 
     Attributes:
-        required: whether the set fails if this member fails (dfs.namenode.edits.dir.required).
+        required: whether a failure of this member fails the set (dfs.namenode.edits.dir.required).
         shared: whether other nodes read the journal, as with dfs.namenode.shared.edits.dir. A shared journal is written
             first, so that a standby can read every transaction that another member has.
     """
@@ -63,7 +63,7 @@ class MemberStates:
     """Members in the order in which they are written; not thread-safe.
 
     Args:
-        minimum: minimum number of working members among those that are not required.
+        minimum: minimum number of working members, required members excluded.
         on_failure: called for every dropped member.
     """
 
@@ -90,7 +90,7 @@ class MemberStates:
 
     @contextmanager
     def dropping(self, state: MemberState, kind: type[JournalError] = JournalError) -> Iterator[None]:
-        """Drop the member if a step fails with this kind of error; the failure of a required member fails the set.
+        """Drop the member if the context raises this kind of error; a failure of a required member fails the set.
 
         Raises:
             JournalStorageError: the member is required.

@@ -1,8 +1,8 @@
-"""Skips single operations of a segment: replaces each with an operation without effect that has the same txid.
+"""Skips single operations of a segment by replacing them with operations without effect that have the same txids.
 
-The replacement is OP_TIMES of the root with both times -1 ("leave unchanged"). Every release reads it in every layout
-(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). Without a replacement, the segment would have a gap, and a NameNode
-refuses gaps.
+The replacement is OP_TIMES of the root with both times -1 ("leave unchanged"). Every release reads this operation in
+every layout (FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). Without a replacement, the segment would have a gap,
+and a NameNode refuses gaps.
 
 An operation that cannot be decoded is replaced in the same way, although its content is unknown.
 """
@@ -147,8 +147,9 @@ class _Planner:
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Continue at the next complete operation if all operations before it may be skipped; return False if there is
-        none.
+        """Continue at the next complete operation if all operations before it may be skipped.
+
+        Return False if no complete operation follows.
         """
         expected = self._expected
         least = None if expected is None else expected + 1

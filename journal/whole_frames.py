@@ -1,4 +1,4 @@
-"""Finds the complete operations at the start of a buffer, and checks their txids and checksums with NumPy."""
+"""Finds the complete operations at the start of a buffer, and checks their txids and checksums, with NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 class Frames(NamedTuple):
-    """Complete operations: the start of each in a buffer, and the position and txid after the last operation."""
+    """Complete operations: the start of each in a buffer, and the position and the txid after the last operation."""
 
     starts: Ints
     end: int

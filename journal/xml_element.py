@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element. The caller uses the field's default value, if the field has one."""
+    """A field without an element; the caller uses the field's default value, if any."""
 
 
 def unmangle(text: str) -> str:
@@ -68,7 +68,7 @@ class XmlElement:
         """Return the child `tag`, or None if it is missing, and mark it as read.
 
         Raises:
-            EditsTextError: there are several such children.
+            EditsTextError: several children have this tag.
         """
         found = self._untaken.pop(tag, [])
         if len(found) > 1:
@@ -80,7 +80,7 @@ class XmlElement:
 
         Raises:
             MissingElementError: the child is missing.
-            EditsTextError: there are several such children.
+            EditsTextError: several children have this tag.
         """
         found = self.optional(tag)
         if found is None:

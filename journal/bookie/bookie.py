@@ -1,7 +1,7 @@
 """The store of a bookie: it performs requests, commits their records in groups, and sends the responses.
 
 Requests change the index under the lock and queue their records. One thread, the writer, takes the queued records,
-appends and syncs them, and sends the responses. Further requests can be queued while it works.
+appends and syncs them, and sends the responses. Further requests can be queued while the writer works.
 
     serving    entries are accepted.
     read-only  the disk is nearly full, or a write failed. Entries are refused, but reads and fences are served. The
@@ -138,7 +138,7 @@ class Bookie:
             self._state.settled(record, place)
 
     def _undo(self, end: int, batch: list[tuple[BookieReply, Answer]], fault: OSError) -> None:
-        """Drop the records that could not be written, and refuse the later requests, which depend on them."""
+        """Drop the records that could not be written, and refuse later requests, which depend on these records."""
         _LOG.error("the journal cannot be written, so the bookie is read-only: %s", error_text(fault))
         self._file.cut(end)
         with self._lock:

@@ -1,4 +1,4 @@
-"""The znodes of a bookie: the ledger layout, its cookie, and an ephemeral znode that shows whether it is writable."""
+"""The znodes of a bookie: the ledger layout, a cookie, and an ephemeral znode that shows whether it is writable."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ A ledger is unknown, open, or fenced. The fenced state is final.
 
 Every change produces a record for the journal, and its response waits until the record is durable. The response to
 every fencing read also waits, because an earlier read may have set a fence that is not durable yet. A read may return
-an entry that is not durable yet. Only a recovery reads such entries, and it writes them again.
+an entry that is not durable yet. Only a recovery reads such an entry, and the recovery writes the entry again.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BookieReply:
 
     Attributes:
         records: records to make durable, in this order and after all earlier records.
-        response: the response; if it answers a read, it lacks the body.
+        response: the response; the response to a read lacks the body.
         body: the body to send with the response to a read.
         durable: whether the response waits until all previous records are durable.
     """

@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 class BookKeeperJournal:
     """`Journal` on BookKeeper.
 
-    The calls of a writer that another writer has fenced fail until the writer recovers the journal again.
+    After another writer has fenced this writer, all calls fail until this writer recovers the journal again.
 
     Args:
         location: URI of the journal.

@@ -69,7 +69,7 @@ class SetMetadata:
     """Change of a ledger's metadata; its result is the new version.
 
     It raises NoLedgerError if the ledger is missing, and MetadataStoreError if the outcome is unknown. It raises
-    ZnodeVersionError if the version differs, perhaps because an earlier attempt of this request succeeded.
+    ZnodeVersionError if the version differs, perhaps because an earlier attempt at this change succeeded.
     """
 
     ledger_id: int

@@ -8,9 +8,9 @@ A link to a bookie is connecting, open, or gone. Requests are queued even before
     gone      the connection was refused, broken or damaged, or all its requests are late. All requests of the link
               fail. The next request opens a new link.
 
-A late response is never assigned to a later request, because the late request stays ahead of it in the list. An outcome
-is reported exactly once, because the request then leaves the list or is marked as failed. The thread checks all lists
-at short intervals. Callbacks run only on the thread, without a lock.
+A late response is never assigned to a later request, because the late request stays ahead of later requests in the
+list. An outcome is reported exactly once, because the request then leaves the list or is marked as failed. The thread
+checks all lists at short intervals. Callbacks run only on the thread, without a lock.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class BookieConnections:
                 if len(late) == len(waiting):
                     silent.append((link, fault))
                     continue
-                # If the response still arrives, it is ignored.
+                # A later response is ignored.
                 for each in late:
                     if each.hear is not None:
                         failed.append((each.hear, fault))

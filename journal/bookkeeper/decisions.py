@@ -27,7 +27,7 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
     """Return whether every ack quorum includes a bookie at one of the indexes `known`.
 
-    The bookies of an entry have consecutive indexes. Among these bookies, those that are not known must be too few to
+    The bookies of an entry have consecutive indexes. Among these bookies, the unknown bookies must be too few to
     acknowledge the entry.
     """
     return all(
@@ -53,7 +53,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
 
 
 def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
-    """Return the lowest indexes of `broken`, as many as other bookies can replace."""
+    """Return as many of the lowest indexes of `broken` as other bookies can replace."""
     return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
 
 

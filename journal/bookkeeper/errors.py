@@ -22,7 +22,7 @@ class FrameError(BookKeeperError):
 
 
 class EntryError(BookKeeperError):
-    """An entry whose digest or ids differ from the writer's."""
+    """An entry whose digest or ids differ from the digest or ids that the writer sent."""
 
     default_hint = "Another replica is read instead of this one; check the bookie's disk for faults."
 

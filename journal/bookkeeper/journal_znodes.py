@@ -15,7 +15,7 @@ from journal.errors import JournalError
 from journal.proto import bookkeeper_pb2 as pb
 
 PLACEHOLDER = b"0"
-"""Value of the znodes that only have children."""
+"""Value of znodes whose only purpose is to have children."""
 
 _LAYOUT = -1
 _IN_PROGRESS = re.compile(r"inprogress_([0-9a-f]{1,16})")

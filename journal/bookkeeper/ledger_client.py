@@ -1,7 +1,7 @@
 """Blocking ledger client: it runs procedures on bookies and ZooKeeper, and waits until entries are acknowledged.
 
-One thread at a time appends to a ledger or closes it; responses arrive on the connections' thread. The writer's lock is
-held around every step of its state machine, but never while a thread waits for a bookie or for ZooKeeper.
+One thread at a time appends to a ledger or closes it; responses arrive on the connections' thread. Threads hold the
+writer's lock during every step of its state machine, but never while they wait for a bookie or for ZooKeeper.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class LedgerClient:
     # ---- procedures ----
 
     def run(self, procedure: Procedure[T], guard: AbstractContextManager[Any] | None = None) -> T:
-        """Run `procedure` and return its result; `guard` is held while the procedure runs, but not while it waits."""
+        """Run `procedure` and return its result; hold `guard` while the procedure runs, but not while it waits."""
         guard = guard or nullcontext()
         inbox: _Inbox = SimpleQueue()
         try:
@@ -232,7 +232,7 @@ class LedgerHandle:
             self._client.run(writer.change_ensemble(), self._changed)
 
     def _retry_left_out(self, deadline: float) -> None:
-        """Retry excluded bookies at intervals; fail if entries still wait for them at `deadline`."""
+        """Retry excluded bookies at intervals; fail if entries still wait for these bookies at `deadline`."""
         writer, now = self._writer, time.monotonic()
         if not writer.left_out:
             self._retry_at = None

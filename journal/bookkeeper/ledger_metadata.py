@@ -23,7 +23,7 @@ _CLOSED = "CLOSED"
 
 
 class LedgerState(Enum):
-    """State of a ledger; the values are those in the metadata."""
+    """State of a ledger, with the values that the metadata use."""
 
     OPEN = 1
     IN_RECOVERY = 2
@@ -50,8 +50,8 @@ class LedgerMetadata:
         segments: the segments, at least one; the first segment begins with entry 0.
         digest_type, password: None if the metadata do not contain them (version 1).
         version: version of the format; an update does not change it.
-        base: the parsed message, from which an update copies all other fields; b"" if there is no message.
-        foreign: whether the message has unknown fields, so that it cannot be written back.
+        base: the parsed message, from which an update copies all other fields; b"" without a message.
+        foreign: whether the message cannot be written back, because it has unknown fields.
     """
 
     ensemble_size: int

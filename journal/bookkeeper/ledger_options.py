@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """Maximum time for which a writer waits for enough writable bookies; by default 20 s, as in the QJM."""
+        """Maximum time that a writer waits for enough writable bookies; by default 20 s, as in the QJM."""
         return 4 * self.add

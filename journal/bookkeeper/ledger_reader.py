@@ -72,7 +72,7 @@ def read_entries(
     """Return entries `first` to `last`, each from the first bookie that returns an intact copy; ask slow bookies last.
 
     Args:
-        slow: the bookies to ask last; bookies that do not answer in time are added to them.
+        slow: the bookies to ask last; bookies that do not answer in time are added.
 
     Raises:
         BookKeeperError: an entry cannot be read from any of its bookies.

@@ -1,4 +1,4 @@
-"""Segments in ledgers: entries that contain complete operations, without the header of a segment file."""
+"""Segments in ledgers, whose entries contain complete operations, without the header of a segment file."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ The writer is open, closing or closed, or has failed permanently.
 
 Faults that cannot occur, with the reasons:
 
-- Loss of an acknowledged entry: an ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
+- Loss of an acknowledged entry: an ack quorum has the entry on disk, and a recovery asks enough bookies to reach at
+least one bookie of this quorum.
 - An acknowledgement of an entry that a recovery has already found missing: fewer bookies than an ack quorum remain
   unfenced, and the first FENCED response stops the writer, whatever the other bookies respond.
 - A response of a replaced bookie that counts for its replacement: every request records the turn of its position in the
@@ -218,7 +219,7 @@ class LedgerWriter:
         self.state = LedgerWriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
-        """Write `updated`; return False if another client's compatible change was loaded instead.
+        """Write `updated`; return False if another client made a compatible change, which was loaded instead.
 
         Raises:
             JournalError: another client changed the ledger, or the outcome is unknown.

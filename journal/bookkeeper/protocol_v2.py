@@ -1,4 +1,4 @@
-"""Protocol v2, for all bookies from 4.2 on: converts packets, here without their length, to values and back."""
+"""Protocol v2, for all bookies from 4.2 on: converts packets (without their length) to values and back."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
        set. The search ends at an entry that so many bookies lack that it cannot have been acknowledged. These reads
        also fence the bookies.
        A bookie that fails during recovery is replaced for writing, but may still be asked for the writer's entries.
-       After a replacement, the LAC in written entries no longer increases: another recovery does not learn of the
-       replacement before the close, so it must write these entries again.
+       After a replacement, the LAC in written entries no longer increases: another recovery must write these entries
+       again, because it does not learn of the replacement before the close.
     4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. If several recoveries
        run, one of them succeeds, and the others use its result.
 
@@ -87,7 +87,7 @@ class _RecoveryAttempt:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
-        # The last entry whose bookies other clients know; None means all entries so far.
+        # The last entry with bookies that other clients know; None means all entries so far.
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:

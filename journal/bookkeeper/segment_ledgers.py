@@ -46,7 +46,7 @@ class SegmentLedgers:
         self._client = client
 
     def listed(self) -> list[SegmentLedger]:
-        """Return all segments, sorted by first txid; a segment that ends or is purged in between may be missing."""
+        """Return all segments, sorted by first txid; a segment that ends or is purged during the call may be absent."""
         found = []
         try:
             names = self._znodes.children(self._paths.ledgers)
@@ -59,7 +59,7 @@ class SegmentLedgers:
             except MissingZnodeError:
                 continue
             found.append(parse_segment_znode(name, data, file=path))
-        # Both names exist if a writer stopped between the two steps of finalizing.
+        # Both names exist if a writer stopped between the two steps of the finalization.
         return sorted(found, key=lambda each: (each.first_txid, each.last_txid is None))
 
     def note(self, ledger_id: int) -> None:
@@ -122,7 +122,7 @@ class SegmentLedgers:
                 self._delete_unnamed(ledger_id)
 
     def _delete_unnamed(self, ledger_id: int) -> None:
-        """Delete a ledger without a name, after making sure that its writer can neither write to it nor name it."""
+        """Delete a ledger without a name, after ensuring that its writer can neither write to it nor name it."""
         note = self._paths.unnamed(ledger_id)
         try:
             data, version = self._znodes.get(note)

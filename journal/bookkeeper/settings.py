@@ -86,7 +86,7 @@ class BookKeeperSettings:
     Attributes:
         output_buffer: size in bytes; an entry ends with the operation that makes it longer.
         ensemble_size, write_quorum: number of bookies in a segment, and of bookies that store an entry. `ack_quorum`:
-            number of bookies that must acknowledge an entry; 0 for all bookies that store it.
+            number of bookies that must acknowledge an entry; 0 for all bookies that store the entry.
         available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """

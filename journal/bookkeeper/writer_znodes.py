@@ -1,4 +1,4 @@
-"""The two znodes with which writers of a BookKeeper journal exclude each other, and their errors.
+"""The two znodes by which writers of a BookKeeper journal exclude each other, and the errors of these writers.
 
 maxtxid             A txid that increases with every segment. No segment begins at or before this txid (MaxTxId).
 CurrentInprogress   The segment that is being written. A writer sets this znode only if the znode still has the version
@@ -45,7 +45,7 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """Lower the value below `txid` if it is `txid`; the segment of `txid` is empty."""
+        """Lower the value below `txid` if it is `txid`, because the segment of `txid` is empty."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)
@@ -108,7 +108,7 @@ def remove_znode(znodes: ZNodes, path: str) -> None:
 
 
 def another_writer(location: str, path: str, first_txid: int | None) -> JournalInUseError:
-    """Return the error for a writer that another writer has excluded."""
+    """Return the error of a writer that another writer has excluded."""
     hint = "Recover the journal to take over from the other writer, or let the other writer continue."
     return JournalInUseError(f"another writer has begun {path}", file=location, txid=first_txid, hint=hint)
 
@@ -120,7 +120,7 @@ def not_formatted(location: str) -> JournalError:
 
 
 def _host_name() -> str:
-    """Return the name of this host in the form of Java's InetAddress."""
+    """Return the name of this host as Java's InetAddress formats it."""
     name = socket.gethostname()
     try:
         return f"{name}/{socket.gethostbyname(name)}"

@@ -1,4 +1,4 @@
-"""Access to the journal's znodes through kazoo, with the journal's own error types."""
+"""Access to the journal's znodes through kazoo, with the journal's error types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of the commands: EDITS, a segment file or the URI of any journal, and ranges of transactions."""
+"""Arguments of the commands: EDITS (a segment file or the URI of any journal), and ranges of transactions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EDITS = _Edits()
 
 @dataclass(frozen=True, slots=True)
 class JournalTransactions:
-    """All transactions of a journal, including those of its open segment.
+    """All transactions of a journal, including the transactions of its open segment.
 
     Attributes:
         layout_version: layout version of the newest segment.

@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> dict[str, Any]:
-    """Return the report on `target`, which `plan` makes from segment `path`, with dependents in later segments."""
+    """Return the report on `target`, which `plan` creates from segment `path`; include dependents in later segments."""
     later = _Later(path, plan.last_txid)
     left_out = {each.txid for each in plan.skipped}
     found = [each._asdict() for each in dependents(_chained(plan, content, later), left_out)]

@@ -1,7 +1,7 @@
-"""The durable part of a segment's copies, found by comparing bytes because copies may have unacknowledged transactions.
+"""Finds the durable part of a segment's copies by comparing bytes, because copies may have unacknowledged transactions.
 
-A node that was disconnected from a writer may have different transactions for the same txids, which were never on a
-majority. The number of transactions that a node reports therefore does not identify them.
+A node that was disconnected from a writer may have different transactions for the same txids, although a majority never
+had these transactions. Therefore, the number of transactions that a node reports does not identify the transactions.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class DurablePrefix:
 
 
 def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> DurablePrefix | None:
-    """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
+    """Return the transactions from `first_txid` on that every later recovery will keep; None if none exists.
 
     These transactions are byte-identical in `need` copies, where `need` is a majority of the nodes. A START_LOG_SEGMENT
     at the end does not count, because every attempt to begin a segment writes the same operation. If there are at least
-    `need` copies, and no two of them differ in their common part, transactions that a node knows to be committed also
-    count. Any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove nothing: the
-    other nodes may have purged the segment, and these copies may come from a disconnected writer.
+    `need` copies, and no two copies differ in their common part, transactions that a node knows to be committed also
+    count, because any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove
+    nothing: the other nodes may have purged the segment, and these copies may come from a disconnected writer.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [

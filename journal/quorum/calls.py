@@ -26,7 +26,7 @@ class TallyState(Enum):
 
 
 def majority(nodes: int) -> int:
-    """Return the size from which any two groups of nodes have a common node."""
+    """Return the size of the smallest majority; any two majorities have a common node."""
     return nodes // 2 + 1
 
 
@@ -59,7 +59,7 @@ class Tally(Generic[T]):
 
     @property
     def verdict(self) -> TallyState:
-        """The conclusion; MISSED once so many nodes have failed that the remaining nodes cannot decide the call."""
+        """The conclusion; MISSED once too few nodes remain to decide the call."""
         if len(self.answers) >= self.need:
             return TallyState.REACHED
         if len(self.nodes) - len(self.faults) < self.need:
@@ -121,8 +121,8 @@ class WriterCall(Generic[T]):
     Attributes:
         size: size of the records in bytes, which counts towards the limit of the node's queue.
         last_txid: newest transaction in the records.
-        leave_out: returns the reason why a node must not receive this call, or "" if the node may receive it. It is
-            called after the node has answered or failed all earlier calls.
+        leave_out: returns the reason why a node must not receive this call, or "" if the node may receive it; called
+            after the node has answered or failed all earlier calls.
     """
 
     name: str

@@ -8,8 +8,8 @@ For each segment, a node is in sync or out of sync.
     the writer begins an epoch       -> in sync; queued calls of the earlier epoch are dropped.
 
 A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. Its segments therefore
-never have a gap, and it never finalizes an incomplete segment. One call is in flight at a time, and serial numbers rise
-with each call, so calls stay in order.
+never have a gap, and the node never finalizes an incomplete segment. One call is in flight at a time, and serial
+numbers rise with each call, so calls stay in order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _QueuedCall:
 
 
 def _not_performed(_: CallTarget) -> None:
-    """Serve as the `perform` of a gap marker in the queue, which has no records and is never sent."""
+    """Do nothing, as the `perform` of a gap marker in the queue, which has no records and is never sent."""
 
 
 class WriterChannel:

@@ -1,6 +1,6 @@
 """Runs procedures on real nodes while the caller waits, with a thread for each lane of calls.
 
-One lock guards the ensemble, its lanes and its tallies. It is free only while a caller waits or a node is called.
+One lock guards the ensemble, its lanes and its tallies. The lock is free only while a caller waits or a node is called.
 
 - A procedure in `run` performs a step with the lock, or waits for its round. It waits until the round is decided, but
   not longer than the timeout, and then for at most `linger` until all nodes have answered.
@@ -17,7 +17,7 @@ Faults that cannot occur, with the reasons:
 - A lost wake-up: the lock under which a waiter reads a condition is also held when the condition is changed and
   notified.
 - A procedure that continues after `close`: waiting and later callers receive JournalClosedError. A response that
-  arrives even later is recorded in a tally that is not read any more.
+  arrives even later is recorded in a tally that is no longer read.
 """
 
 from __future__ import annotations

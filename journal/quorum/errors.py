@@ -27,7 +27,7 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """The end of a writer, which never writes again because another writer has taken over the journal."""
+    """The permanent end of a writer, because another writer has taken over the journal."""
 
     default_hint = "Let the other writer continue, or restart this writer to take over the journal."
 

@@ -52,7 +52,7 @@ class ReadLane:
         self._sent: Tally[Any] | None = None
 
     def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`; first drop abandoned calls, because they would keep the responses of other nodes in memory."""
+        """Queue `call`; first drop abandoned calls, which would keep the responses of other nodes in memory."""
         while self._queue and self._queue[0][1].abandoned:
             self._queue.popleft()
         self._queue.append((call, tally))

@@ -65,8 +65,8 @@ class NodeAnswer:
 def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
     """Return the nodes that lack the segment being written; they receive edits from the next segment on.
 
-    `nodes` are all nodes of the quorum. An open segment that no majority of them has is not being written, because the
-    NameNode that began it has died or was fenced.
+    `nodes` are all nodes of the quorum. An open segment that only a minority of nodes has is not being written, because
+    the NameNode that began it has died or was fenced.
     """
     listing = [node for node in nodes if not node.fault and node.same_namespace is not False]
     logs = [log for node in listing for log in node.logs]
@@ -79,7 +79,7 @@ def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
 
 
 def leftover_segment(fault: str) -> str:
-    """Return the file of a segment in progress that begins within a finalized segment; "" if there is none.
+    """Return the file of a segment in progress that begins within a finalized segment; "" if no such segment exists.
 
     Args:
         fault: a node's response; RemoteEditLogManifest lists the overlapping segments.

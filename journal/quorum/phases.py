@@ -1,4 +1,4 @@
-"""The life cycle of a quorum journal's writer as a table of phases and possible events.
+"""The life cycle of a writer of a quorum journal, as a table of phases and possible events.
 
 A writer is always in one `Phase`. `TRANSITIONS` lists the possible `Event`s of each phase, with the next phase. There
 are four kinds of phases.

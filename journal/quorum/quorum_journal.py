@@ -22,8 +22,8 @@ _LOG = logging.getLogger(__name__)
 class QuorumJournal:
     """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
-    A fenced writer fails permanently. A writer that lost its majority can continue after `recover`. The epochs that the
-    nodes have promised since then show `recover` whether the writer was fenced.
+    A fenced writer fails permanently. A writer that lost its majority can continue after `recover`, which learns from
+    the epochs that the nodes have promised since then whether the writer was fenced.
 
     Args:
         address: the nodes, and the journal's name on them.
@@ -96,8 +96,9 @@ class QuorumJournal:
         self._cached = False
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`, only for the writer; raises QuorumError if a majority fails, and logs other
-        failures.
+        """Purge like `Journal.purge`; only the writer may purge.
+
+        A failure of a majority raises QuorumError; other failures are logged.
         """
         self._driver.run(self._writer.purge(min_txid_to_keep))
 

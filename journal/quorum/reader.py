@@ -1,6 +1,6 @@
 """Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams).
 
-A finalized segment is read from a copy on one node. Of the open segment, only the durable part is read.
+The reader reads a finalized segment from a copy on one node, and only the durable part of the open segment.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class QuorumReader:
         self._logged: dict[str, str] = {}
 
     def newest(self, from_txid: int) -> list[ReadableSegment]:
-        """Return transactions from `from_txid` on in the caches of a majority of nodes, but perhaps not all.
+        """Return some or all of the transactions from `from_txid` on in the caches of a majority of nodes.
 
         Raises:
             QuorumError: too few nodes can answer from their caches.
@@ -111,8 +111,8 @@ class QuorumReader:
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid` or, if `within`, contains `txid`."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # If several segments are open, the latest counts: its writer had recovered the journal, and the other segments
-        # were abandoned.
+        # If several segments are open, the latest segment counts: its writer had recovered the journal, and the other
+        # segments were abandoned.
         opened = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         # A later segment proves a gap, but only if it has durable transactions.
         later = min((first for first in firsts if first > txid), default=None)
@@ -166,7 +166,7 @@ class QuorumSegment:
 
     Attributes:
         content: returns the bytes of the segment. For a finalized segment, each call fetches the bytes. For the open
-            segment, they are the part that was durable when the nodes were asked.
+            segment, the bytes are the part that was durable when the nodes were asked.
     """
 
     first: int

@@ -7,10 +7,10 @@ There are three steps. Each step requires a majority, and includes only nodes th
 2. accept: each node fetches that copy, unless it has an identical copy, and records the acceptance before it answers.
 3. finalize: the nodes rename the copy to its final name.
 
-A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
-accepted, at least one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer
-nodes have accepted, another copy may be chosen, because the end of the segment was not reported to any caller. A
-reported choice therefore never changes.
+A kill between two steps leaves a segment in progress. The next writer recovers this segment in a later epoch. If a
+majority has accepted, at least one of the nodes that the writer asks has the record, and the writer chooses the same
+copy again. If fewer nodes have accepted, the writer may choose another copy, because the end of the segment was not
+reported to any caller. A reported choice therefore never changes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class _ReportedCopy:
 class SegmentRecovery:
     """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
-    This recovery is stricter than Hadoop's. Hadoop's JournalNode keeps its own copy of the segment if this copy is as
-    long as the chosen copy, and finalizes any copy of the right length. Here, a node takes part only if it has reported
-    its copy, and has confirmed that the copy is identical or was replaced.
+    This recovery is stricter than Hadoop's recovery. Hadoop's JournalNode keeps its copy of the segment if this copy is
+    as long as the chosen copy, and finalizes any copy of the right length. Here, a node takes part only if it has
+    reported its copy, and has confirmed that the copy is identical or was replaced.
 
     Args:
         addresses: addresses of the ensemble's nodes, in the same order.

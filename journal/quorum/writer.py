@@ -55,7 +55,7 @@ class WriterSegment:
 
 
 class QuorumWriter:
-    """The life cycle of one writer: recovery, then segments (`TRANSITIONS`). A failed call leads to LOST or FENCED.
+    """Life cycle of one writer: recovery, then segments (`TRANSITIONS`). A failed call leads to LOST or FENCED.
 
     The procedures ask all nodes in parallel and continue when a majority has answered.
 
@@ -279,7 +279,7 @@ class QuorumWriter:
 
     @contextmanager
     def _losing(self) -> Iterator[None]:
-        """Record the failure of a call, after which the writer does not know which transactions the nodes have."""
+        """Record the failure of a call; afterwards, the writer does not know which transactions the nodes have."""
         try:
             yield
         except BaseException as fault:
