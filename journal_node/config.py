@@ -1,4 +1,4 @@
-"""Settings of a JournalNode in Hadoop's own keys; all faults are reported together."""
+"""Settings of a JournalNode in Hadoop's keys; one error reports all faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEAP = 1000 << 20  # HADOOP_HEAPSIZE; Hadoop applies the fraction to this size
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredJournal:
-    """A journal to which a NameNode of this configuration writes; `nodes` are all JournalNodes of the journal."""
+    """A journal to which NameNodes of this configuration write; `nodes` are all JournalNodes of the journal."""
 
     journal_id: str
     nodes: tuple[NodeAddress, ...]
@@ -44,9 +44,9 @@ class JournalNodeConfig:
         rpc_address, web: addresses to listen on; port 0 chooses a free port.
         rpc_port: port of this node in the `nodes` of a journal.
         edits_directory: directory of the journals; each journal has a folder named after its id.
-        edits_directories: directories of nameservices whose journals are not in `edits_directory`.
+        edits_directories: directories, by nameservice, of journals that are not in `edits_directory`.
         handlers: number of calls performed in parallel.
-        sync_interval: time between requests to peers for missed segments; None if the node does not sync.
+        sync_interval: time between two rounds of sync with the peers; None if the node does not sync.
         sync_format: whether an unformatted journal is formatted with the data of its peers.
         cache_bytes: size of each journal's cache of the newest transactions; None for no cache.
         journals: the journals of `dfs.namenode.shared.edits.dir`.

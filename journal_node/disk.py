@@ -9,7 +9,7 @@ from journal.primitives import Buffer
 
 
 class JournalOutput(Protocol):
-    """A file that is appended to; not thread-safe.
+    """A file to which data is appended; not thread-safe.
 
     All methods except `close` raise OSError; some of the data may then have been written.
     """

@@ -77,7 +77,7 @@ class EditsCache:
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
-        """Return a file header and up to `max_transactions` from `since` on; b"" if `since` has not been written yet.
+        """Return a header and up to `max_transactions` transactions from `since` on; b"" if `since` is not written yet.
 
         Raises:
             EditsCacheMissError: `since` is no longer in the cache, or was never cached.

@@ -45,7 +45,7 @@ class FileDisk:
     """`JournalDisk` in `root`, which need not exist yet; symbolic links are not followed, because segments are served.
 
     Segments from a peer are written in parallel with the writer's calls. A lock therefore protects the file that stays
-    open. Without it, a number could be written to a descriptor that was closed and now refers to another file.
+    open. Without the lock, a number could be written to a descriptor that was closed and now refers to another file.
     """
 
     def __init__(self, root: Path, *, permission: int = DEFAULT_PERMISSION) -> None:
@@ -153,7 +153,7 @@ class FileDisk:
         return file_faults(self.path(name), f"cannot be {done}")
 
     def _close_moved(self, *names: str) -> None:
-        """Close the file that stays open if it is in `names`, or below one of these names, before they are moved."""
+        """Close the file that stays open if it is at or below one of `names`, before these names are moved."""
         with self._keeping:
             kept = "" if self._kept is None else self._kept[0]
             if any(name in ("", kept) or kept.startswith(f"{name}/") for name in names):

@@ -30,10 +30,9 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only` or all configured journals; return each journal's result, or "" if it was already
-    formatted.
+    """Format journal `only` or all configured journals; return the result for each journal.
 
-    Damaged files are set aside first.
+    The result is "" for a journal that was already formatted. Damaged files are set aside first.
 
     Args:
         namespace: function that returns the namespace of a nameservice's journals; if None, the peers are asked.

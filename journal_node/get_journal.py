@@ -1,4 +1,4 @@
-"""GET /getJournal: a JournalNode's segments, finalized or in progress (GetJournalEditServlet)."""
+"""GET /getJournal: serves a JournalNode's segments, finalized or in progress (GetJournalEditServlet)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One journal of a JournalNode: its promises, and the segment that is being written (Journal).
 
 `rules` makes the decisions, and this module makes them durable. A promise and a writer's epoch are on disk before they
-take effect. A batch is written before it is acknowledged. The batch is also synced, unless a majority is known to have
-it. A failed write closes the open segment, so that no later batch can follow a gap. Calls of writers hold the lock;
+take effect. A batch is written before it is acknowledged. It is also synced, unless a majority is known to have the
+batch. A failed write closes the open segment, so that no later batch can follow a gap. Calls of writers hold the lock;
 calls of readers do not.
 """
 
@@ -96,8 +96,10 @@ class HostedJournal:
         return self.storage.info is not None
 
     def was_put_in_place(self) -> bool:
-        """Return whether another process has formatted or mounted the folder since this journal was opened; raises
-        OSError.
+        """Return whether another process has formatted or mounted the folder since this journal was opened.
+
+        Raises:
+            OSError: the folder cannot be read.
         """
         if self.storage.disk.is_replaced():
             return True
@@ -174,7 +176,7 @@ class HostedJournal:
             output.close()
 
     def forget_cached(self) -> None:
-        """Clear the cache: after another writer's start or a replaced copy, it may differ from a majority."""
+        """Clear the cache, which may differ from a majority after another writer's start or a replaced copy."""
         if self.cache is not None:
             self.cache.clear()
 
@@ -204,7 +206,7 @@ class HostedJournal:
             raise JavaIOError(f"journal {self.journal_id} {problem}; it participates from the next segment on")
 
     def settle_upgrade(self) -> None:
-        """Undo an upgrade that its NameNode has not completed, because a writer without this upgrade has begun.
+        """Undo an upgrade that its NameNode has not completed, when a writer without this upgrade begins.
 
         Otherwise, the next start would undo the upgrade, and remove all edits written since then.
         """

@@ -27,7 +27,7 @@ def _mean(total: float, count: int) -> float:
 
 
 def _process() -> Bean:
-    """Return the values of this process for JVM dashboards, without attributes that Python does not have."""
+    """Return the values of this process for JVM dashboards, without attributes that do not exist in Python."""
     resident, threads = resident_memory() / _MEBI, threading.active_count()
     attributes = {
         "tag.Context": "jvm",

@@ -1,4 +1,4 @@
-"""State of a JournalNode and its journals as immutable values, for /status, /jmx and /metrics."""
+"""Immutable values of the state of a JournalNode and its journals, for /status, /jmx and /metrics."""
 
 from __future__ import annotations
 

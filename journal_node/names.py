@@ -1,4 +1,4 @@
-"""Names in the folder of a journal on a JournalNode (JNStorage, Journal)."""
+"""Names of files in the folder of a journal on a JournalNode (JNStorage, Journal)."""
 
 from __future__ import annotations
 

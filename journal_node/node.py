@@ -1,4 +1,4 @@
-"""A JournalNode and its journals, which are opened by the first call for them (JournalNode, JournalNodeRpcServer)."""
+"""A JournalNode and its journals; the first call for a journal opens it (JournalNode, JournalNodeRpcServer)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _JournalSlot:
 
     Attributes:
         damage: error message if the journal's VERSION or promises could not be read; otherwise "".
-        promised: newest promise in a folder that was replaced with another folder while this process ran.
+        promised: newest promise in a former folder of the journal that was replaced while this process ran.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,7 +54,7 @@ class _JournalSlot:
 
     @property
     def is_needless(self) -> bool:
-        """Whether the slot can be removed. Unused slots must be removed, because callers may name any journal."""
+        """Whether the slot is unused. Unused slots must be removed, because callers may name any journal."""
         if self.calls or self.kept or (self.journal is not None and self.journal.is_formatted):
             return False
         try:
@@ -64,7 +64,7 @@ class _JournalSlot:
 
 
 class JournalNode:
-    """`QJournal` on local journals; thread-safe. Calls of different journals do not wait for each other.
+    """`QJournal` on local journals; thread-safe. Calls for different journals do not wait for each other.
 
     If a journal's folder fails, the call raises JavaIOError, as in Hadoop.
 
@@ -124,7 +124,7 @@ class JournalNode:
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def failures(self) -> dict[str, str]:
-        """Return, by id, why journals cannot be opened, or why their folders failed at the last call."""
+        """Return, by id, the reason why a journal cannot be opened, or why its folder failed at the last call."""
         with self._lock:
             slots = list(self._slots.items())
         found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}

@@ -6,9 +6,9 @@ written; afterwards, it replaces this node's copy. After a kill between these st
 replacement.
 
 A record never replaces a record of a later epoch, the length of a finalized copy never changes, and a committed
-transaction is never removed. Each of these faults would undo the decision of a majority, so each is an assertion and
-not a refusal. The record is removed when the segment is finalized, because its length is then decided. It is also
-removed when another segment starts at the same txid.
+transaction is never removed. A violation would undo the decision of a majority, so it is an assertion error and not a
+refusal. The record is removed when the segment is finalized, because the segment's length is then decided, and when
+another segment starts at the same txid.
 """
 
 from __future__ import annotations
@@ -114,8 +114,7 @@ def wants_download(
     if own is None:
         return DownloadReason.REPLACEMENT
     if own.last == wanted.last:
-        # A single START_LOG_SEGMENT is the same in every attempt, and the only writer of an epoch chooses a copy only
-        # once.
+        # A single START_LOG_SEGMENT is the same in every attempt, and an epoch's only writer chooses a copy only once.
         known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
         return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:

@@ -1,7 +1,7 @@
 """The newest promise of another JournalNode, read from its metrics (JournalMetrics).
 
-With `hadoop.security.authorization`, Hadoop's JournalNodes report their promise over RPC only to NameNodes. All callers
-of the web server can read their metrics.
+With `hadoop.security.authorization`, Hadoop's JournalNodes report their promise over RPC only to NameNodes, but all
+callers of their web servers can read their metrics.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hadoop_rpc.spnego import open_logged_in
 METRICS_AGE = 130.0
 """Seconds for which Hadoop's metrics may contain an old value.
 
-A value can be one period old when it is cached, and stays cached for another period. This time is two periods
+A value can be one period old when it is cached, and stays cached for another period. This number covers two periods
 (`*.period` in `hadoop-metrics2.properties`, 10 s by default) of up to 60 s, plus a margin. If a value were read too
 early, two writers could have the same epoch.
 """
@@ -73,5 +73,5 @@ def _epoch(content: bytes) -> int | None:
         epoch = found["beans"][0][_ATTRIBUTE]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    # A negative number means that the journal was not formatted when the metrics were collected.
+    # A negative number means that the journal was not formatted at the collection of the metrics.
     return epoch if isinstance(epoch, int) and epoch >= 0 else None

@@ -39,7 +39,7 @@ class PeerNode(Protocol):
         """Return the journal's namespace; nodes before Hadoop 3.5 raise NoSuchRpcMethodError or NoSuchProtocolError."""
 
     def promised_epoch(self, journal_id: str) -> int:
-        """Return the newest epoch that the node has promised; the value is at least as recent as this object.
+        """Return the newest epoch that the node has promised, at the creation of this object or later.
 
         Raises:
             JournalNotFormattedError: the node does not have the journal.
@@ -100,7 +100,7 @@ class RpcPeer:
                 return self._epoch_in_metrics(journal_id, refusal)
 
     def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
-        """Return the promise in the node's metrics, which JournalNodes may read; raises `refusal` for old nodes."""
+        """Return the promise in the node's metrics, which JournalNodes may read; raise `refusal` for old nodes."""
         try:
             manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
@@ -125,7 +125,7 @@ class RpcPeer:
 
 
 def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
-    """Return `nodes` without this node, which uses `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
+    """Return `nodes` without this node, which has `own_port` on this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
         _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to the address also have it as source. With ip_nonlocal_bind, a bind proves nothing."""
+    """Return whether packets to an address also have it as source; with ip_nonlocal_bind, a bind proves nothing."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""Reads of a journal, without waiting for its writer (Journal, GetJournalEditServlet)."""
+"""Reads a journal without waiting for its writer (Journal, GetJournalEditServlet)."""
 
 from __future__ import annotations
 

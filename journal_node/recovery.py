@@ -61,8 +61,8 @@ def accept_recovery(
         is_own: returns whether a URL belongs to this node; its own copy is then the wanted copy.
 
     Raises:
-        HdfsError: nothing was accepted, even if only the comparison failed. An unchecked copy may have transactions
-            that were never on a majority, and a refusal does no more harm than a node that is down.
+        HdfsError: nothing was accepted. A failed comparison is also an error, because an unchecked copy may have
+            transactions that were never on a majority, and a refusal does no more harm than a node that is down.
     """
     with journal.lock:
         journal.require_formatted()
@@ -138,7 +138,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy has the same transactions as this node's copy; remove the fetched copy if so."""
+    """Return whether the fetched copy has the same transactions as this node's copy, and in this case, remove it."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)

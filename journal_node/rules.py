@@ -1,11 +1,11 @@
 """Decisions of a JournalNode about a writer's calls, without I/O: epochs, serial numbers, open segment (Journal).
 
-A node keeps three numbers about its writers in `Epochs`.
+A node stores three numbers about its writers in `Epochs`.
 
 - `promised` only increases, so calls of an older epoch are refused permanently. The number is on disk before the
   promise is reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
-- `serial` is the number of the last call in an epoch. It allows the node to refuse late and repeated calls, and starts
-  over with each promise and each start of the process.
+- `serial` is the number of the last call in an epoch, by which the node detects late and repeated calls. It starts over
+  with each promise and each start of the process.
 - `writer` is the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted
   epoch that has not begun a segment here does not know this node's transactions.
 
@@ -25,7 +25,7 @@ from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOu
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
 
 _NO_SERIAL = -1
-# A node that was down misses only one epoch per failover. A much larger step would exhaust the epochs of later writers.
+# A node that was down misses one epoch per failover. A much larger step would exhaust the epochs of later writers.
 _MAX_STEP = 1_000_000
 # An operation has at least an opcode, a txid and a checksum.
 _MIN_OP_SIZE = 13
@@ -36,7 +36,7 @@ _FORBIDDEN_IN_IDS = frozenset('/\\,=:*?"')
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """What a node has promised and observed.
+    """Promises and observations of a node.
 
     Attributes:
         promised: newest promised epoch; writers of older epochs are refused.
@@ -78,8 +78,9 @@ class BatchDecision:
 
 
 def check_journal_id(journal_id: str) -> None:
-    """Raise IllegalArgumentRemoteError for a name that a folder or bean cannot have
-    (QuorumJournalManager.checkJournalId).
+    """Raise IllegalArgumentRemoteError for a name that is not allowed (QuorumJournalManager.checkJournalId).
+
+    A folder or a bean could not have this name.
     """
     plain = journal_id.isprintable() and not journal_id.startswith(".") and not _FORBIDDEN_IN_IDS & set(journal_id)
     if not (plain and 0 < len(journal_id.encode()) <= _MAX_ID_BYTES):
@@ -107,7 +108,7 @@ def promise(now: Epochs, epoch: int) -> Epochs:
 
 
 def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
-    """Decide about a writer's call (Journal.checkRequest)."""
+    """Decide whether to accept a writer's call (Journal.checkRequest)."""
     if request.epoch < now.promised:
         problem = f"the IPC's epoch {request.epoch} is less than the last promised epoch {now.promised}"
         return WriterAdmission(now, JavaIOError(problem))
@@ -126,7 +127,7 @@ def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
 
 
 def admit_write(now: Epochs, request: RequestInfo) -> WriterAdmission:
-    """Decide about transactions, which only the writer that began the segment may send (Journal.checkWriteRequest)."""
+    """Decide whether to accept transactions; only the segment's writer may send them (Journal.checkWriteRequest)."""
     admission = admit(now, request)
     if admission.refusal is None and request.epoch != now.writer:
         problem = f"the IPC's epoch {request.epoch} is not the current writer epoch {now.writer}"
@@ -176,16 +177,16 @@ def check_end(first: int, last: int, found_last: int) -> None:
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
     """Refuse to finalize a segment that is not open here and that another writer may have written.
 
-    This check is stricter than Hadoop, which compares only the length. When a majority has accepted a copy, Hadoop's
-    NameNode asks all nodes to finalize it, even nodes that have not accepted it. The NameNode needs only a majority of
-    responses.
+    This check is stricter than Hadoop's check, which compares only the length. When a majority has accepted a copy,
+    Hadoop's NameNode asks all nodes to finalize the copy, even nodes that have not accepted it. The NameNode needs
+    responses from only a majority.
 
     Args:
         epoch: epoch of the request.
         accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not accepted.
         writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
-            this writer's segments. The newest segment is therefore this writer's, even if this node was restarted after
-            the segment was written.
+            this writer's segments. Therefore, this writer began the newest segment, even if this node was restarted
+            after the segment was written.
         newest: first txid of the newest segment here.
 
     Raises:

@@ -36,10 +36,10 @@ class StoredSegment(SegmentName):
 class SegmentFiles:
     """Segment files in `current` of the folder `disk`. One thread at a time may change them; any thread may read.
 
-    Methods raise OSError, and RemoteError if the content of the folder forbids them.
+    Methods raise OSError, and RemoteError if the content of the folder does not allow the change.
 
     Attributes:
-        naming: lock that is held while names change or are listed.
+        naming: lock for changing and listing names.
     """
 
     def __init__(self, disk: JournalDisk) -> None:
@@ -50,7 +50,7 @@ class SegmentFiles:
         """Return the segments sorted by first txid, without in-progress copies of finalized segments.
 
         Raises:
-            FileNotFoundError: the folder is missing, for instance because its disk is no longer mounted. An empty list
+            FileNotFoundError: the folder is missing, for example because its disk is no longer mounted. An empty list
                 would mean that this node never had a segment.
         """
         with self.naming:
@@ -200,7 +200,7 @@ class SegmentFiles:
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Replace this node's copy with the copy fetched by the recovery of `epoch`; return False if there is none."""
+        """Replace this node's copy with the copy that the recovery of `epoch` fetched; return False if absent."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -1,4 +1,4 @@
-"""Search for the end of a segment in progress; a JournalNode reads only the frames of operations (scanEditLog)."""
+"""Finds the end of a segment in progress; a JournalNode reads only the frames of operations (scanEditLog)."""
 
 from __future__ import annotations
 

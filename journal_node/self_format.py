@@ -37,7 +37,7 @@ _OLD_HINT = (
 
 
 class SelfFormatError(JournalError):
-    """A lack of reports from peers that are necessary to format a journal."""
+    """A journal that cannot be formatted with the data of its peers."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
@@ -46,7 +46,8 @@ class SelfFormatError(JournalError):
 def needed_answers(nodes: int) -> int:
     """Return the number of other nodes that must report their promises, for `nodes` nodes in total.
 
-    Every majority with this node includes one of these nodes, so the reports cover this node's own earlier promises.
+    Every majority that includes this node also includes one of the reporting nodes, so the reports cover all earlier
+    promises of this node.
     """
     return nodes - (nodes // 2 + 1) + 1
 
@@ -73,7 +74,7 @@ def replace_from_peers(
     """Format a damaged journal like its peers; return the new location of its files, or None if it is not damaged.
 
     Nothing is deleted: this node's files are moved to a folder next to the journal. Acknowledged transactions are on a
-    majority of the nodes, which includes at least one of the nodes that must answer.
+    majority of the nodes, which includes at least one of the nodes whose answers are required.
 
     Args:
         disk: the folder of the journal, which is locked during the call.

@@ -190,7 +190,7 @@ class JournalNodeServer(Startable):
         return ProbeResult(True, "the JournalNode answers")
 
     def ready(self) -> ProbeResult:
-        """Return ready if at least one journal is served and all requested journals work."""
+        """Return whether the node is ready: it serves at least one journal, and all requested journals work."""
         failing = self.node.failures()
         if failing:
             return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))

@@ -22,7 +22,7 @@ _LONG = Struct(">q")
 class JournalStorage:
     """Storage in the folder `disk`. One thread at a time may change it; any thread may list and read segments.
 
-    Methods raise OSError, and RemoteError if the content of the folder forbids them.
+    Methods raise OSError, and RemoteError if the content of the folder does not allow the change.
 
     Args:
         now: returns the date for VERSION.
@@ -52,7 +52,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return why VERSION or a promise cannot be read; "" if all can be read, or an upgrade is unfinished.
+        """Return the reason why VERSION or a promise is unreadable; "" if all are readable or an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """
@@ -70,7 +70,7 @@ class JournalStorage:
         return ""
 
     def set_damaged_aside(self) -> tuple[str, int]:
-        """Move a damaged journal's files aside, so that it can be formatted; return their new folder and the promise.
+        """Set a damaged journal's files aside, so that it can be formatted; return their new folder and the promise.
 
         The promise is 0 if its file is damaged.
         """
@@ -116,7 +116,7 @@ class JournalStorage:
             upgrades.pre_upgrade(self.disk)
 
     def settle_upgrade(self) -> bool:
-        """Undo an upgrade that was prepared, but not completed; return whether there was such an upgrade."""
+        """Undo an upgrade that was prepared, but not completed; return whether an upgrade was undone."""
         if not self._upgrading:
             return False
         with self.segments.naming:
@@ -174,7 +174,7 @@ class JournalStorage:
         self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
 
     def save_committed(self, txid: int) -> None:
-        """Save the txid without a sync, because it is only a lower bound that may lag (BestEffortLongFile)."""
+        """Save the txid without a sync, because it is only a lower bound and may lag (BestEffortLongFile)."""
         self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
 
     @property
@@ -186,7 +186,7 @@ class JournalStorage:
         self.disk.remove(names.SELF_FORMATTED)
 
     def _holds_data(self) -> bool:
-        # Files that an interrupted format left, and a self-formatted folder, do not count as data.
+        # Neither leftovers of an interrupted format nor a self-formatted folder count as data.
         found = self.disk.names(names.CURRENT)
         begun = VERSION in found and not self.self_formatted
         return begun or any(name.startswith("edits") for name in found)

@@ -1,4 +1,4 @@
-"""Sync of this node's journals with their peers, with one thread for each journal (JournalNodeSyncer)."""
+"""Syncs this node's journals with their peers, with one thread for each journal (JournalNodeSyncer)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SyncThread:
             try:
                 self.round()
             except (HdfsError, OSError) as error:
-                # A lasting fault is logged only once, and not in each round.
+                # A lasting fault is logged once, not in each round.
                 reason = error_text(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)

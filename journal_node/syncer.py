@@ -8,7 +8,7 @@ removes fetched segments that were not moved.
 Faults that cannot occur, with the reasons:
 
 - A transaction that was never on a majority is stored on this node. Only segments up to the committed txid are
-  requested, and `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.
+  requested, and `move_in_fetched` checks this again. All finalized copies of these segments have the same content.
 - The writer's open segment is replaced. The open segment is not missing when the round begins, and a segment is moved
   only under the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was
   finalized at the same time has the same content.
@@ -66,7 +66,7 @@ class JournalSyncer:
                     break
                 taken += 1
         except (HdfsError, OSError) as error:
-            # The fault of a peer is logged only once, and not in each round.
+            # The fault of a peer is logged once, not in each round.
             reason = error_text(error)
             level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)

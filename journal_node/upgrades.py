@@ -1,4 +1,4 @@
-"""Upgrade, rollback and their recovery in the folder of a journal (NNUpgradeUtil, Storage.analyzeStorage).
+"""Upgrade and rollback in the folder of a journal, and their recovery (NNUpgradeUtil, Storage.analyzeStorage).
 
 Possible names next to `current`, and the action of `recover` after a kill:
 
@@ -12,8 +12,8 @@ Possible names next to `current`, and the action of `recover` after a kill:
 The next writer's first call also undoes an incomplete upgrade; otherwise, the next start would remove the writer's
 edits and this node's promise to the writer.
 
-A kill cannot leave any other state, because each change begins or ends with a rename. Any other state raises an error
-that names the state.
+A kill cannot leave any other state, because each change begins or ends with a rename. In any other state, `recover`
+raises an error that names the state.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def pre_upgrade(disk: JournalDisk) -> None:
 
 
 def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
-    """Complete the new `current` with `files`, by name, and VERSION; the old `current` becomes `previous`."""
+    """Complete the new `current` with `files` (by name) and VERSION; the old `current` becomes `previous`."""
     _require(not disk.exists(PREVIOUS), f"{PREVIOUS} already exists")
     _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist: the upgrade was not prepared")
     disk.make_directory(PAXOS)
@@ -136,12 +136,12 @@ def roll_back(disk: JournalDisk) -> None:
     try:
         disk.remove_tree(_REMOVED_TMP)
     except OSError as fault:
-        # The rollback is complete, and the caller has to use the restored state.
+        # The rollback is complete, so the caller must use the restored state.
         _LOG.warning("%s: %s cannot be removed: %s", disk.location, _REMOVED_TMP, error_text(fault))
 
 
 def _remove_leftovers(disk: JournalDisk) -> None:
-    """Remove files that an earlier finalization or rollback left; with `previous`, they would prevent a start."""
+    """Remove leftovers of an earlier finalization or rollback; together with `previous`, they would prevent a start."""
     for name in (_FINALIZED_TMP, _REMOVED_TMP):
         if disk.exists(name) and disk.exists(VERSION_FILE):
             disk.remove_tree(name)

@@ -57,7 +57,7 @@ def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -
 
 
 def discard_segments(journal: HostedJournal, first_txid: int) -> None:
-    """Set aside all segments from `first_txid` on; refuse the call if a segment also contains earlier transactions."""
+    """Set aside all segments from `first_txid` on; refuse to split a segment that begins earlier."""
     with journal.lock:
         journal.require_formatted()
         segments = journal.storage.segments
@@ -75,7 +75,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
 
 
 def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Store the finalized segment from `source`; return False if this node is writing it or it may be uncommitted."""
+    """Store the finalized segment from `source`; return False if this node is writing it, or it may be uncommitted."""
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment
