@@ -46,7 +46,7 @@ class AddOptions:
         restore_target: maximum replay time of a restore, in seconds.
         replay_rate: transactions per second that a restore replays.
         in_progress: whether the segment in progress is also archived.
-        forks: whether files of another history begin a branch; if not, they are refused.
+        forks: whether files of another history begin a branch; otherwise, they are refused.
     """
 
     restore_target: float = 600.0
@@ -61,7 +61,7 @@ class FoundFiles:
 
     Attributes:
         version: text of VERSION.
-        segments: segments in the order of their first transactions; a segment in progress is the last one.
+        segments: segments in the order of their first transactions; a segment in progress comes last.
         images: images with their digest files.
     """
 
@@ -80,10 +80,10 @@ class Added:
     """The result of an addition.
 
     Attributes:
-        branch: the history that the storage directory belongs to.
+        branch: the history to which the storage directory belongs.
         forked: whether that history was new.
         last_txid: last transaction of the branch.
-        restorable: newest transaction of the branch that can be restored; -1 if there is no image.
+        restorable: newest transaction of the branch that can be restored; -1 without an image.
     """
 
     branch: str
@@ -124,8 +124,7 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
 def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSegment, ...]:
     """List the segments in `current` folders; if several folders contain a segment, list only the first copy.
 
-    After a failover, segments in progress may exist that begin before the end of the finalized segments. They are
-    skipped.
+    Segments in progress that begin before the end of the finalized segments are skipped; a failover may leave them.
 
     Raises:
         OSError: a folder cannot be read.
@@ -171,7 +170,7 @@ def add_files(
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
-        CrossingWritersError: at the same time, another writer adds a different history or begins the archive.
+        CrossingWritersError: another writer adds a different history or begins the archive at the same time.
         OtherHistoryError: the files would begin a branch, but the options do not allow new branches; nothing was added.
         HdfsError: a file is damaged; objects that were published before the error remain.
     """
@@ -221,8 +220,8 @@ class _Addition:
         edits: list[EditsRecord] = []
         try:
             if not self._catalogue.records:
-                # list the first image together with its edits: an image alone does not show to which history later
-                # files belong
+                # list the first image together with its edits, because an image alone does not show to which history
+                # later files belong
                 images += islice(self._store_images(allowed, branch.name, segments), 1)
             for record in self._store_segments(segments, branch, forked):
                 edits.append(record)
@@ -261,7 +260,7 @@ class _Addition:
         """Store the edits that the archive lacks."""
         view = None if forked else view_of(self._catalogue, branch.name)
         pieces = () if view is None else view.pieces
-        # retention rules removed these, and a newer image replaces them
+        # retention rules removed these edits, and a newer image replaces them
         newest = max((each.txid for each in view.images), default=-1) if view is not None else -1
         pruned = {each for each in removed_edits(self._catalogue) if each[1] <= newest}
         known: dict[int, int] = {}
@@ -275,10 +274,10 @@ class _Addition:
                 continue
             if segment.last is not None and forked and segment.last <= branch.fork:
                 continue
-            # the transactions before the new ones of an open segment are already archived
+            # the earlier transactions of the open segment are already archived
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # the comparison preceded these archived transactions in the segment; the next addition compares them
+                # the comparison did not include these archived transactions yet; the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
@@ -288,7 +287,7 @@ class _Addition:
         """Withdraw all additions if another writer has published a different past since `before`.
 
         Only one writer may begin an empty archive, because the past of another writer's files is unknown until that
-        writer has published edits. Its namespace may be another one, and its identity may have replaced ours.
+        writer has published edits. That writer may archive another namespace, and its identity may have replaced ours.
         """
         known = before.names.union(self._own)
         try:
@@ -323,7 +322,7 @@ class _Addition:
     def _store_images(
         self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
     ) -> Iterator[ImageRecord]:
-        """Store each image that a restore needs, one after the other."""
+        """Store the images that a restore needs, one after the other."""
         for path in paths:
             name = parse_image(path.name)
             assert name is not None
@@ -331,7 +330,7 @@ class _Addition:
                 yield store_image(self._archive, path, name.txid, branch, self._version)
 
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
-        """Return whether the archive cannot restore `txid` in time, or VERSION has changed since its base image."""
+        """Return whether the archive cannot restore `txid` fast enough, or VERSION has changed since its base image."""
         view = view_of(self._catalogue, branch)
         removed = any(each.startswith(f"{IMAGES}/{image_name(txid)}-") for each in self._catalogue.removed)
         if removed and any(each.txid > txid for each in view.images):

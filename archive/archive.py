@@ -37,7 +37,7 @@ from hadoop_common.storage_info import StorageInfo, parse_version
 
 IDENTITY = "archive.json"
 _COMPACT_AFTER = 64
-"""Number of commits after which one commit replaces all of them."""
+"""Number of commits that are then replaced by one commit."""
 _STEP = 1 << 20
 _LISTINGS = 20
 _OTHER_ARCHIVE = "Specify the archive of this cluster, or a new archive."
@@ -50,7 +50,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveIdentity:
-    """The namespace of an archive, and a value that identifies the key of its objects ("" without encryption)."""
+    """Namespace of an archive, and a value that identifies the key of its objects ("" without encryption)."""
 
     namespace_id: int
     cluster_id: str
@@ -150,7 +150,7 @@ class Archive:
             )
 
     def write_identity(self, info: StorageInfo) -> None:
-        """Store the identity unless another writer has stored one."""
+        """Store the identity, unless another writer has stored an identity."""
         key_check = "" if self._key is None else self._key.check()
         content = _encode_identity(ArchiveIdentity(info.namespace_id, info.cluster_id, key_check))
         self._put(IDENTITY, content, contested=True)
@@ -160,7 +160,7 @@ class Archive:
     def catalogue(self) -> Catalogue:
         """Read the catalogue; commits that cannot be read are in `damaged`.
 
-        If no commit is new, the result is the same object as before; otherwise, only the new commits are added to it.
+        Without new commits, the result is the same object as before; otherwise, only the new commits are read.
         """
         replaced = {each for commit in self._commits.values() for each in commit.replaces}
         for _ in range(_LISTINGS):
@@ -223,7 +223,7 @@ class Archive:
         replaces: Sequence[str] = (),
     ) -> Catalogue:
         """Publish a change to the catalogue `known`, which may also replace commits; return the changed catalogue."""
-        # each commit contains all branches, and a new branch is in two commits, so a damaged commit loses no branch
+        # each commit contains all branches, and two commits contain a new branch, so a damaged commit loses no branch
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
         for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):
@@ -244,7 +244,7 @@ class Archive:
             del replaced[name]
         records, removed = replacing(known, replaced.values(), left.values())
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
-        # name the leftovers of a killed replacement again, because the commit that named them may be replaced here
+        # name the leftovers of a killed replacement again, because this call may replace the commit that named them
         names = (*sorted(known.replaced), *replaced)
         self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, names)))
         for name in names:
@@ -272,9 +272,10 @@ class Archive:
             writer.stored = Stored(name, size, digest)
 
     def pin(self, names: Iterable[str]) -> bool:
-        """Keep the bytes of these objects in memory, and release all others; return whether all these objects exist.
+        """Keep the bytes of these objects in memory, and release all other objects; return whether all of them exist.
 
-        A daemon removes parts of an open segment each second, while a restore reads for minutes.
+        Otherwise, a daemon that removes parts of an open segment each second would disturb a restore, which reads for
+        minutes.
         """
         before, self._pinned = self._pinned, {}
         complete = True
@@ -359,7 +360,7 @@ class ObjectWriter:
 
 @contextmanager
 def open_archive(location: str, key_file: Path | None = None, *, immutable: bool = False) -> Iterator[Archive]:
-    """Open the archive at a path or URL; it need not exist yet."""
+    """Open the archive at a path or URL, which need not exist yet."""
     key = None if key_file is None else ArchiveKey.load(key_file)
     with opened_store(location) as store:
         yield Archive(store, key, immutable=immutable)
@@ -393,7 +394,7 @@ def _decode_identity(content: bytes) -> ArchiveIdentity:
 
     Raises:
         ArchiveDamagedError: the second line is not the digest of the first line.
-        ArchiveVersionError: a newer program wrote it.
+        ArchiveVersionError: a newer program wrote the identity.
     """
     text, _, digest = content.partition(b"\n")
     if digest != b"%s\n" % short_digest(text).encode():

@@ -1,4 +1,4 @@
-"""HDFS audit logs (FSNamesystem.audit): users and clients, joined to transactions by operation, path and time."""
+"""HDFS audit logs (FSNamesystem.audit): users and clients, matched to transactions by command, path and time."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def parse_audit(line: str) -> AuditLine | None:
 def join_audit(entries: Iterable[LogEntry], lines: Iterable[AuditLine]) -> dict[int, AuditLine]:
     """Return the matching audit lines by the txid of their entries.
 
-    A line belongs to an entry if its command and source path match the operation, and its time is the nearest one
+    A line belongs to an entry if its command and source path match the operation, and its time is the nearest time
     within `TOLERANCE_MS`. An entry without a recorded time is joined if exactly one line has its command and path.
     """
     by_source: dict[str, list[AuditLine]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The branch of an archive to which the files of a storage directory belong, found by comparison.
+"""Finds the branch of an archive to which the files of a storage directory belong, by comparison.
 
 Only an identifying transaction or an equal image proves that files and branch have the same history up to that point.
 """
@@ -75,7 +75,7 @@ class BranchChoice:
     def choose(
         self, segments: Sequence[EditLogSegment], images: Sequence[Path], expected: str = ""
     ) -> tuple[Branch, bool]:
-        """Return the branch that the files provably belong to, and False; or else a new branch and True.
+        """Return the branch to which the files provably belong, and False; otherwise, return a new branch and True.
 
         Args:
             expected: the branch of other files that still exist; only a difference refutes it.
@@ -103,7 +103,7 @@ class BranchChoice:
     ) -> tuple[Piece, int] | None:
         """Return edits in `branch` with a different past, and the first transaction that differs.
 
-        Return None if there are no such edits. Edits named in `known` are not compared.
+        Return None without such edits. Edits named in `known` are not compared.
 
         Two writers of different pasts may both list a branch before either has published.
 
@@ -114,7 +114,7 @@ class BranchChoice:
             try:
                 return next(self._other_pieces(branch, known, segments), None)
             except ArchiveDamagedError as fault:
-                # another writer has merged the object into a longer one
+                # another writer has merged the object into a longer object
                 removed, self._catalogue = fault, self._archive.catalogue()
         raise removed
 
@@ -161,7 +161,7 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare like `_overlap`; of a damaged object, compare only the digest, and return False as the last value.
+        """Compare like `_overlap`, but compare a damaged object only by its digest, and return False as the last value.
 
         Raises:
             ArchiveDamagedError: another writer has since removed the object.
@@ -196,9 +196,9 @@ class BranchChoice:
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
-    """Return a digest of the first identifying transaction after `fork`, or else of the first transaction.
+    """Return a digest of the first identifying transaction after `fork`, or of the first transaction without one.
 
-    Two writers that archive the same history therefore give its branch the same name, however far they have read.
+    Therefore, two writers that archive the same history give its branch the same name, however far they have read.
     """
     first = ""
     for op in _ops_after(segments, fork):
@@ -216,7 +216,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the txid of the newest of `images` that the view also contains; None if it contains none of them.
+    """Return the txid of the newest of `images` that the view also contains; None if there is no common image.
 
     Args:
         before: the first transaction that differs; later images are leftovers of the other history.
@@ -231,7 +231,7 @@ def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -
 
 
 def _newest(one: int | None, other: int | None) -> int | None:
-    """Return the newer of two proven transactions, either of which may be missing."""
+    """Return the newer of two proven transactions; either may be None."""
     return max((each for each in (one, other) if each is not None), default=None)
 
 

@@ -1,9 +1,9 @@
-"""The catalogue of an archive: which objects exist, and what each contains. This module performs no I/O.
+"""The catalogue of an archive: its objects and their content. This module performs no I/O.
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
-Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.
-Two writers therefore never overwrite each other. From time to time, one commit repeats the records and removed names of
-many commits, and names these commits as replaced.
+Commits are immutable, and their order does not matter: a removed object never returns, because object names are unique.
+Therefore, two writers never overwrite each other. From time to time, one commit repeats the records and removed names
+of many commits, and names these commits as replaced.
 
 When a NameNode is set back, its new history becomes a branch. A branch shares all transactions up to its fork with its
 parent.
@@ -40,7 +40,7 @@ class ImageRecord:
     Attributes:
         name: name of the object.
         txid: transaction id of the image.
-        branch: the history that the image belongs to.
+        branch: the history to which the image belongs.
         md5: MD5 of the image, in hex.
         size, stored: size of the image and of the object, in bytes.
         sha256: SHA-256 of the object.
@@ -224,7 +224,7 @@ def _edits_order(record: EditsRecord) -> tuple[int, int]:
 def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
     """Return the commits that a replacement keeps: each has far more records than all smaller commits together.
 
-    A record is therefore rarely rewritten: about once each time the catalogue grows tenfold.
+    Therefore, a record is rewritten only about once each time the catalogue grows tenfold.
     """
     left: dict[str, Commit] = {}
     ordered = sorted(commits.items(), key=lambda each: -len(each[1].add))
@@ -248,10 +248,10 @@ def replacing(
 
 
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the names of removed objects that a commit must repeat if it replaces all others.
+    """Return the names of removed objects that a commit must repeat if it replaces all other commits.
 
     Parts of finalized segments are excluded, because a standby removes one part each second. If two writers replace
-    commits at the same moment, a part may reappear. It is then superseded, and removed with the next segment.
+    commits at the same moment, a part may reappear. This part is superseded, and is removed with the next segment.
     """
     newest = max((each.last for each in catalogue.edits if each.finalized), default=0)
     parts = ((name, _PART.match(name)) for name in catalogue.removed)

@@ -46,15 +46,15 @@ class CheckReport:
         clusters: clusters with images in the archive, the one that archive.json names first; there must be one only.
         unassigned: edits of one of several clusters, by object name; see `archive.clusters`.
         damaged: problems of damaged or missing objects, by object name.
-        lost: moments that need damaged objects, as (branch, first transaction, last transaction).
-        missing: transactions that were purged before they were archived, in the form of `lost`.
+        lost: moments that need damaged objects, as (branch, first transaction, last transaction) ranges.
+        missing: transactions that were purged before they were archived, as ranges like `lost`.
         garbage: objects and unfinished objects that no commit lists.
         removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
-        unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
+        unlisted: missing objects that the repair removed from the catalogue, because other objects cover their moments.
         rewritten: damaged files that the repair rebuilt from other objects.
-        images: result of a deep check for each archived image: whether replay of the preceding edits produces the same
-            image.
+        images: result of a deep check for each archived image: whether a replay of the preceding edits produces the
+            same image.
     """
 
     objects: int = 0
@@ -86,8 +86,8 @@ def check_archive(
     Args:
         repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that other objects
             replace. Objects are never changed.
-        min_age: minimum age of removed garbage, in seconds, since another process may be about to list a younger
-            object.
+        min_age: minimum age of removed garbage, in seconds, because another process may be about to list younger
+            objects.
         progress: called with the bytes read so far.
     """
     catalogue, report, found = archive.catalogue(), CheckReport(), None
@@ -120,7 +120,7 @@ def check_archive(
     now = archive.catalogue()
     for record in catalogue.records:
         if record.name not in now.names:
-            # another process has removed the object in the meantime
+            # another process has since removed the object
             report.damaged.pop(record.name, None)
     for record in now.records:
         if record.branch not in now.branches:
@@ -246,7 +246,7 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
 
 
 def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
-    """Return the missing objects whose moments other objects cover; a commit that removed them was damaged."""
+    """Return missing objects whose moments other objects cover; the commit that removed them was damaged."""
     stored = {*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)}
     missing = {each.name for each in catalogue.records} - stored
     found = []
@@ -263,7 +263,7 @@ def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _is_old(archive: Archive, name: str, min_age: float) -> bool:
-    """Return whether an object is so old that no running process will list it; replaced commits always are."""
+    """Return whether an object is a replaced commit, or too old for a running process to still list it."""
     if not min_age or name.startswith(COMMITS):
         return True
     age = archive.store.age(name)

@@ -4,8 +4,8 @@
     chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce contains the number of the chunk and a flag
                 for the last chunk, so chunks cannot be reordered, repeated or truncated
 
-The key of an object is HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package provides
-both algorithms.
+The key of an object is the HKDF-SHA256 of the key file's key and the salt (RFC 5869). The package `cryptography`
+provides both algorithms.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ArchiveKey:
 
 
 class EncryptingStream(io.RawIOBase):
-    """A stream that encrypts to `out`; `close` writes the last chunk but does not close `out`."""
+    """A stream that encrypts to `out`; `close` writes the last chunk, but does not close `out`."""
 
     def __init__(self, out: IO[bytes], key: ArchiveKey) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Errors of an archive, with the exit code of a command that fails with them."""
+"""Errors of an archive, each with the exit code of the command that it ends."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class NoSuchMomentError(ArchiveError):
 
 
 class NoSuchRemovalError(NoSuchMomentError):
-    """A path that no available operation can have removed."""
+    """A path that, according to the available operations, was never removed."""
 
 
 class PathMissingError(NoSuchMomentError):
-    """A path that did not exist before the operation that can have removed it."""
+    """A path that did not exist before the operation that was assumed to remove it."""
 
 
 class NotOmittableError(ArchiveError):

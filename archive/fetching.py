@@ -12,7 +12,7 @@ from journal.segment_file import EditLogSegment
 
 
 def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int | None = None) -> EditLogSegment:
-    """Fetch an object with edits as a segment that ends at `last`, by default at the object's end.
+    """Fetch an object with edits as a segment file up to transaction `last`, by default to the object's end.
 
     Raises:
         ArchiveDamagedError: the object is missing or damaged.

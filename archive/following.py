@@ -1,13 +1,13 @@
-"""Archives growing files: each round adds the new part, and is cheap if there is none.
+"""Archives growing files in rounds: each round adds the new part, and a round without a new part is cheap.
 
 A round that finds a changed set of files compares them with the archive (`add_files`). Other rounds only read the
 segment in progress after the last archived transaction, and publish the new transactions as a part. A new part absorbs
-the preceding parts that are not larger. Therefore few parts exist, and each transaction is rewritten only a few times.
+the preceding parts that are not larger. Therefore, few parts exist, and each transaction is rewritten only a few times.
 In an immutable archive, all parts remain.
 
 A part never mixes two pasts. It directly follows the last transaction of the branch, and its file must still contain
-the preceding bytes. Transactions that another writer has archived in the meantime are compared first. After any
-difference, all files are compared.
+the preceding bytes. Transactions that another writer has since archived are compared first. After any difference, all
+files are compared.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from journal.segment_file import EditLogSegment, map_file, read_ops
 from journal.segment_format import HEADER_SIZE, SegmentCursor
 
 _LOG = logging.getLogger(__name__)
-# number of preceding bytes, hundreds of transactions, that show whether the file is still the same
+# number of preceding bytes (hundreds of transactions) that are compared to detect another file
 _TAIL = 1 << 16
 
 
@@ -40,9 +40,9 @@ class ArchivePosition:
 
     Attributes:
         branch: the history.
-        last_txid: its last transaction, 0 if there is none.
-        restorable_txid: newest transaction that can be restored, -1 if there is no image.
-        missing: transactions before the last one that were never archived.
+        last_txid: its last transaction; 0 without transactions.
+        restorable_txid: newest transaction that can be restored; -1 without an image.
+        missing: transactions before `last_txid` that were never archived.
     """
 
     branch: str
@@ -74,13 +74,13 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the file still contains the archived bytes: another past may reuse its name and inode."""
+        """Return whether the file still has the archived bytes, because another past may reuse its name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The findings of a round; they stay equal while only the segment in progress grows."""
+    """Findings of a round, which stay equal while only the segment in progress grows."""
 
     version: str
     images: tuple[Path, ...]
@@ -197,7 +197,7 @@ class ArchiveFollower:
             if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
             if self._next.first <= last:
-                # the last transactions of other writers are not yet compared, because the segment did not contain them
+                # the last transactions of other writers were not compared, because the segment did not contain them yet
                 return True
             if self._next.first > new.first:
                 new = read_part(segment, content, self._next.start, self._next.first)
@@ -232,7 +232,7 @@ class ArchiveFollower:
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # if there are none, the archived files no longer exist
+        # without such pieces, the archived files no longer exist
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
@@ -274,7 +274,7 @@ class ArchiveFollower:
         if position is None or known is not self._noted or not alone:
             self._note(published, record.branch)
             return published
-        # no other writer has published, so not all records need to be read
+        # no other writer has published, so reading all records is unnecessary
         whole = position.restorable_txid == position.last_txid
         restorable = record.last if whole else position.restorable_txid
         self._position = replace(position, last_txid=record.last, restorable_txid=restorable)
@@ -311,7 +311,7 @@ class ArchiveFollower:
     def _take_back(
         self, published: Catalogue, record: EditsRecord, segment: EditLogSegment, absorbed: list[_Part], last: int
     ) -> None:
-        """Unlist a part; list the parts that it absorbed again as one part, up to transaction `last`."""
+        """Remove a part from the catalogue; add the parts that it absorbed as one part, up to transaction `last`."""
         kept = []
         if absorbed:
             with map_file(segment.path) as content:

@@ -3,7 +3,7 @@
     frame*      zstd frames of at most `FRAME_SIZE` bytes of content each; a section of an image begins a frame
     footer      a skippable zstd frame: JSON, the path filter, and the lengths of both
 
-`zstd -d` of an object outputs the archived file. The footer contains the position and a digest of each frame, so a
+`zstd -d` extracts the archived file from an object. The footer contains the position and a digest of each frame, so a
 reader can read and verify a single part of the object.
 """
 

@@ -52,7 +52,7 @@ def later_ops(
 
 
 def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, folder: Path) -> LaterDeletions:
-    """Sum the files of an image that later operations deleted, or replaced by a rename.
+    """Sum the files of an image that later operations deleted, or replaced by renames.
 
     Args:
         txid: transaction of the image; the operations that follow it are read.
@@ -100,7 +100,7 @@ class _Inode:
 
     Attributes:
         origin: its path in the image, "" for the root; the image lacks this path if the inode was created later.
-        children: its children that differ from those in the image; None for a child that was moved or deleted.
+        children: its children that differ from the image; None for a child that was moved or deleted.
     """
 
     origin: str | None
@@ -110,8 +110,8 @@ class _Inode:
 class LaterPlaces:
     """The places of an image's inodes after later operations.
 
-    Only inodes of the image that were moved or deleted need memory, about 430 bytes each. Most operations concern
-    inodes that were created later.
+    Only moved or deleted inodes of the image take memory, about 430 bytes each. Most operations concern inodes that
+    were created later.
     """
 
     def __init__(self, browser: ImageBrowser) -> None:
@@ -120,7 +120,7 @@ class LaterPlaces:
         self._find = lru_cache(_CACHED_PATHS)(self._read)
 
     def after(self, op: EditOp) -> SubtreeTotals:
-        """Apply a deletion or a rename; return the sums of the image's inodes that it deletes.
+        """Apply a deletion or a rename; return the sums of the image's inodes that the operation deletes.
 
         An operation on the root changes nothing, as on a NameNode.
         """
@@ -193,7 +193,7 @@ class LaterPlaces:
         return totals
 
     def _unchanged(self, directory: _Inode, name: str) -> _Inode | None:
-        """Return the child of a directory as the image may contain it; None for a later directory."""
+        """Return the child of a directory that the image may contain; None for a later directory."""
         return None if directory.origin is None else _Inode(f"{directory.origin}/{name}")
 
     def _in_image(self, inode: _Inode | None) -> LocatedInode | None:

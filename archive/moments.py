@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
 from archive.errors import NoSuchMomentError
 
-# the catalogue keeps only the names of removed objects
+# the catalogue stores only the names of removed objects
 _REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An object with edits, of which the transactions up to `last` are used."""
+    """An object with edits, used up to transaction `last`."""
 
     record: EditsRecord
     last: int
@@ -41,7 +41,7 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True)
 class BranchView:
-    """The content of a branch: its own records, and those of its ancestors up to the forks."""
+    """The content of a branch: its records, and the records of its ancestors up to the forks."""
 
     branch: str
     images: tuple[ImageRecord, ...]
@@ -113,7 +113,7 @@ def view_of(catalogue: Catalogue, branch: str) -> BranchView:
 
 
 def plan_restore(view: BranchView, txid: int) -> RestorePlan:
-    """Choose the newest base image from which edits lead to `txid`.
+    """Choose the newest base image that edits without a gap connect to `txid`.
 
     Raises:
         NoSuchMomentError: no such image exists; the error names the missing transactions, or the nearest moments.
@@ -164,7 +164,7 @@ def moments(view: BranchView) -> list[range]:
 
 
 def newest_moment(view: BranchView) -> int:
-    """Return the newest transaction that can be restored; -1 if there is no image."""
+    """Return the newest transaction that can be restored; -1 without an image."""
     return max((each.stop - 1 for each in moments(view)), default=-1)
 
 
@@ -177,7 +177,7 @@ def covering_base(view: BranchView, txid: int) -> RestorePlan | None:
 
 
 def reach(pieces: Sequence[Piece], txid: int) -> int:
-    """Return the last transaction to which edits lead from an image of `txid`."""
+    """Return the last transaction that edits without a gap connect to an image of `txid`."""
     reached = txid
     for piece in sorted(pieces, key=lambda each: each.record.first):
         if piece.record.first <= reached + 1 <= piece.last:
@@ -186,7 +186,7 @@ def reach(pieces: Sequence[Piece], txid: int) -> int:
 
 
 def removed_edits(catalogue: Catalogue) -> set[tuple[int, int]]:
-    """Return the first and last transaction of the finalized segments that were removed."""
+    """Return the first and the last transaction of each finalized segment that was removed."""
     found = (_REMOVED_EDITS.search(name) for name in catalogue.removed)
     return {(int(each[1]), int(each[2])) for each in found if each is not None}
 
@@ -217,7 +217,7 @@ def growing_parts(view: BranchView) -> list[str]:
 
 
 def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
-    """Return the transactions between the first and the last one of a branch that were never archived, in order.
+    """Return the transactions between a branch's first and last transaction that were never archived, in order.
 
     Removed objects do not count as missing, because retention rules did not need them.
     """
@@ -225,7 +225,7 @@ def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
 
 
 def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -> list[range]:
-    """Return the transactions between the first and the last one that no edits contain, in order.
+    """Return the transactions between the first and the last transaction that no edits contain, in order.
 
     `removed` contains the first and last transactions of removed edits, which count as present.
     """

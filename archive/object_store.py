@@ -42,17 +42,17 @@ class ObjectStore(Protocol):
         """Return the size in bytes of each object in `folder`, by its name with the folder."""
 
     def read(self, name: str) -> bytes:
-        """Return a whole object; KeyError if it does not exist."""
+        """Return a whole object; raise KeyError if it does not exist."""
 
     def open(self, name: str) -> IO[bytes]:
-        """Open an object for reading at any position; KeyError if it does not exist."""
+        """Open an object for reading at any position; raise KeyError if it does not exist."""
 
     def put(self, name: str, source: Path, *, contested: bool = False) -> None:
         """Store the file `source` durably as `name`, and remove it; an existing object is not changed.
 
         Args:
             contested: whether other writers may store other content as `name` at the same time. If the file system
-                cannot decide between them, the last of them replaces the object.
+                cannot decide between the writers, the last writer replaces the object.
         """
 
     def remove(self, name: str) -> None:
@@ -108,7 +108,7 @@ class FolderStore:
             with source.open("rb+") as content:
                 sync_output(content)
             try:
-                # unlike a rename, a link never replaces an object that appeared in between
+                # unlike a rename, a link never replaces an object that has since appeared
                 os.link(source, target)
             except FileExistsError:
                 pass
@@ -215,8 +215,8 @@ class FsspecStore:
             self._fs.rm_file(aside)
 
     def _create(self, source: Path, target: str) -> bool:
-        """Store an object only if none exists (If-None-Match); return whether one exists afterwards."""
-        # not every store, and no package before 2024.12, has conditional writes; the errors are of many types
+        """Store an object unless it already exists (If-None-Match); return whether the object exists afterwards."""
+        # some stores and all packages before 2024.12 lack conditional writes; the errors are of many types
         with suppress(Exception):
             self._fs.put_file(str(source), target, mode="create")
         self._fs.invalidate_cache()

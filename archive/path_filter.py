@@ -11,10 +11,10 @@ All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, 
 where value[b] is the 8-byte BLAKE2b digest of the byte b, read as little-endian. The sums of all directories above a
 path are therefore partial sums. Let m be the finalizer of SplitMix64. The key of a path is m(sum), and the key of
 everything below it is m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6;
-bit 0 is the highest one of the first byte.
+bit 0 is the highest bit of the first byte.
 
-Footers of objects contain the version of this rule, since a filter built by another rule would exclude paths that it
-contains.
+Footers of objects contain the version of this rule, because a filter built by another rule would exclude paths that
+the segment contains.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class PathFilterBuilder:
         clean = ~unclean
         begins, ends, first = begins[clean], ends[clean], first[clean]
         counts = last[clean] - first
-        # the number of each slash: the slashes of a path have consecutive numbers
+        # number of each slash; the slashes of a path have consecutive numbers
         order = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         above = slashes[order + np.repeat(first, counts)]
         if len(self._total) <= len(data):
@@ -138,14 +138,14 @@ def _contains(path_filter: bytes, size: int, key: int, second: int) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def _searched(path: str) -> tuple[tuple[int, int], ...]:
-    """Return the keys to search for a clean path, each with its second hash; none for the root."""
+    """Return the keys to search for a clean path, each with its second hash; empty for the root."""
     sums = _sums_of(path)
     keys = _mixed(np.concatenate([sums[-1:], sums ^ _SPREAD]))
     return tuple(zip(keys.tolist(), _mixed(keys).tolist(), strict=True))
 
 
 def _sums_of(path: str) -> Words:
-    """Return the sums of a clean path and of the directories above it, the path last; none for the root."""
+    """Return the sums of the directories above a clean path, and then of the path; empty for the root."""
     content = path.encode("utf-8", "surrogatepass")
     data = np.frombuffer(content, np.uint8)
     ends = [each for each in range(1, len(content)) if content[each] == _SLASH] + [len(content)] * (path != "/")
@@ -158,7 +158,7 @@ def _sums(
     """Return the sum of the bytes `begins` to `ends` of `data`, for each pair.
 
     Args:
-        total: a scratch array with one word more than `data` has bytes.
+        total: scratch array with one word for each byte of `data`, and one more.
     """
     powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
     total[0], terms = 0, total[1 : len(data) + 1]

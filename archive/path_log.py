@@ -21,7 +21,7 @@ _FIRST, _LAST = 0, (1 << 63) - 1
 class LogEntry(NamedTuple):
     """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, or 0 if unknown.
 
-    `approximate` means that the transaction records no time, and `time` is that of the previous transaction.
+    `approximate` means that the transaction records no time, so that `time` belongs to the previous transaction.
     """
 
     txid: int
@@ -115,7 +115,7 @@ def _matches(
 
 
 def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
-    """Return those of `paths` that `op` names, that are above its paths, or that it also moves or deletes."""
+    """Return the paths among `paths` that `op` names, that are above its paths, or that `op` also moves or deletes."""
     named = [clean_path(each) for each in op_paths(op)]
     found = {above for each in named for above in _with_parents(each) if above in paths}
     if spreads(op):

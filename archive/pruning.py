@@ -1,4 +1,4 @@
-"""Removal of objects that retention rules do not keep."""
+"""Removes objects that retention rules do not keep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> PrunePlan:
-    """Remove the objects that no rule needs; return them, or with `dry_run` those that would be removed.
+    """Remove the objects that no rule needs, unless `dry_run` is set; return these objects.
 
     Raises:
         ArchiveError: the archive cannot be read or written, or its catalogue is damaged.
@@ -29,7 +29,7 @@ def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> 
         _LOG.warning(text, archive.store.location, counted(len(unusable), "object"))
     plan = plan_prune(catalogue, rules, _now(catalogue), unusable)
     if plan.remove and not dry_run:
-        # unlisted first: a crash in between leaves only garbage
+        # remove the records first, so that a crash leaves only garbage
         archive.publish(catalogue, remove=[each.name for each in plan.remove])
         for each in plan.remove:
             archive.store.remove(each.name)
@@ -37,7 +37,7 @@ def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> 
 
 
 def _now(catalogue: Catalogue) -> int:
-    """Return the time from which ages are calculated: the time of this host, but at most that of the newest edits.
+    """Return the time from which ages are calculated: the time of this host, but not later than the newest edits.
 
     A removal is final, so the NameNode's clock limits the ages if the clock of this host is fast.
     """

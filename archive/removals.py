@@ -2,8 +2,8 @@
 
 Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it: a
 client creates a file with the overwrite flag even if no file exists, and a directory above may have been swapped after
-the path was deleted. `LastRemoval` therefore finds the newest operation that can have removed the path, and
-`restore_removed` replays the edits. If the path did not exist before this operation, an earlier one removed it.
+the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path, and
+`restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed it.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class LastRemoval:
     """Search for the last operation that removes `path`.
 
     An operation on a directory above, or a creation or rename with the overwrite flag, which clients usually set,
-    removes the path only if it existed, as the preceding operations show. After a rename to a directory above, only a
-    replay can show whether the path exists; the search assumes that it does.
+    removes the path only if it existed. The preceding operations show whether it existed. After a rename to a
+    directory above, only a replay can show this; the search assumes that the path exists.
 
     Args:
         path: the clean path.
         before: later operations, and the operation with this transaction id, are ignored.
 
     Attributes:
-        pending: such an operation, if no preceding operation read so far concerns the path. If no earlier segment
-            concerns the path, only the image can contain it.
+        pending: an operation of this kind, if no preceding operation read so far concerns the path. If no earlier
+            segment concerns the path either, only the image can contain it.
     """
 
     def __init__(self, path: str, before: int | None = None) -> None:
@@ -72,7 +72,7 @@ class LastRemoval:
         self.pending: Removal | None = None
 
     def in_segment(self, ops: Iterable[EditOp]) -> Removal | None:
-        """Return the operation, or None if an earlier segment may contain it; search the newest segment first."""
+        """Return the operation, or None if an earlier segment may contain it; start with the newest segment."""
         later = self.pending
         end = self._before if later is None else later.txid
         found: Removal | None = None
@@ -106,7 +106,7 @@ class LastRemoval:
 def archived_removal(archive: Archive, view: BranchView, path: str, folder: Path, before: int | None = None) -> Removal:
     """Return the newest operation before transaction `before` that can have removed `path`.
 
-    The path may not have existed before this transaction: see `restore_removed`.
+    The path may not have existed before this operation; see `restore_removed`.
 
     Raises:
         NoSuchRemovalError: no such operation is archived.
@@ -145,7 +145,7 @@ def restore_removed(
     settings: MergeSettings,
     observer: Observer,
 ) -> tuple[Restored, Removal]:
-    """Restore `path` as before the last operation that removed it; return this operation as well.
+    """Restore `path` to its state before the last operation that removed it; also return this operation.
 
     Args:
         before: the operation must precede this transaction; None for the last operation.
@@ -199,8 +199,8 @@ def _earlier_removals(
     """Replay the edits of `source` before transaction `before`.
 
     Returns:
-        the last operation that removed `path` when it existed, and the later operations that can have removed it,
-        newest first.
+        The last operation that removed the existing `path`, and the later operations that can have removed it, newest
+        first.
     """
     wanted = clean_path(path)
     edits = segments_up_to(source.segments, before - 1)
@@ -256,7 +256,7 @@ def _sources(op: EditOp) -> Iterator[str]:
 
 
 def _overwrites(op: EditOp) -> str | None:
-    """Return the path at which `op` replaces a file if there is one."""
+    """Return the path at which `op` replaces an existing file, if any."""
     if isinstance(op, AddOp) and op.overwrite:
         return clean_path(op.path)
     return clean_path(op.dst) if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options else None

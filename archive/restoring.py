@@ -1,7 +1,7 @@
-"""Restores a moment: turns an image and edits into a storage directory from which a NameNode starts.
+"""Restores a moment: builds a storage directory, from which a NameNode can start, from an image and edits.
 
-The directory is built under a temporary name, VERSION last, and receives its final name at the end. An interrupted
-restore is therefore never mistaken for a complete one.
+The directory is built under a temporary name, VERSION last, and receives its final name at the end. Therefore, an
+interrupted restore is never mistaken for a complete restore.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RestoreOptions:
 
     Attributes:
         without: transactions to omit.
-        expected: the path to restore; None if the restore does not serve a single path.
+        expected: the path to restore; None for a restore without a particular path.
         strip_tokens: whether delegation tokens and their keys are removed from the image.
         settings: settings of the replay.
     """
@@ -101,7 +101,7 @@ class Restored:
 
 
 def chosen_view(archive: Archive, branch: str | None) -> BranchView:
-    """Return the requested branch, or the only one, after pinning its growing parts in memory.
+    """Return the requested branch, or the only branch, after pinning its growing parts in memory.
 
     Raises:
         NoSuchMomentError: the archive lacks the branch, or has several histories.
@@ -112,7 +112,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
         exist = archive.pin(growing_parts(view))
         before, catalogue = catalogue, catalogue if exist else archive.catalogue()
         if catalogue.commits == before.commits:
-            # no other writer has removed parts: missing parts are lost
+            # no other writer has removed parts, so missing parts are lost
             return view
 
 
@@ -173,7 +173,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     try:
         current = aside / _CURRENT
         current.mkdir(mode=0o700)
-        # a namespace without some operations receives a different txid, so it is not confused with the archived
+        # a namespace without some operations receives a different txid, which distinguishes it from the archived
         # namespace
         txid = source.txid + bool(options.without)
         changes, expected = _build(source, current, txid, options, observer)
@@ -195,11 +195,11 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
-    """Return the last transaction before the first one that is later than `moment`, in ms since the epoch.
+    """Return the last transaction before the first transaction later than `moment`, in ms since the epoch.
 
     Raises:
-        NoSuchMomentError: all transactions of the branch are later, none has a time, or those around `moment` are
-            missing.
+        NoSuchMomentError: all transactions of the branch are later, no transaction has a time, or the transactions
+            around `moment` are missing.
     """
     txid, following = 0, 0
     for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
@@ -225,7 +225,7 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
             hint="`checkpointer archive list` shows the moments that can be restored.",
         )
     if (following or view.last_txid) > txid + 1:
-        # the state at this time contains an unknown number of the missing transactions
+        # it is unknown how many of the missing transactions precede this time
         raise NoSuchMomentError(
             f"the archive lacks the edits around this time, which follow transaction {txid}",
             hint="Choose a transaction with --txid: `checkpointer archive list` shows which can be restored.",

@@ -1,9 +1,9 @@
-"""Retention rules of an archive: which moments are kept, and which objects they need. This module performs no I/O.
+"""Retention rules of an archive, which choose the moments to keep and the objects for them, without I/O.
 
     all for 7d, daily for 90d, monthly for 5y
 
 `all` keeps every transaction of the given time. `hourly`, `daily`, `weekly`, `monthly` and `yearly` keep one moment of
-each period: a base image of the period, since it needs no edits, or the period's last transaction if there is no image.
+each period: a base image of the period, which needs no edits, or the period's last transaction if it has no image.
 The newest moment of each branch is always kept.
 """
 
@@ -21,7 +21,7 @@ from site_config.archive_settings import Rule
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """Objects that the kept moments do not need, and objects that they need."""
+    """Objects to remove, and objects to keep."""
 
     remove: tuple[Record, ...]
     keep: tuple[Record, ...]
@@ -40,7 +40,7 @@ def plan_prune(
         now: time in ms since the epoch, from which ages are calculated.
         unusable: names of missing or damaged objects, which stay listed, but are not needed for any moment.
     """
-    # without its branch, the use of a record is unknown
+    # the use of a record is unknown if its branch is missing
     needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}
     needed.update(unusable)
     chosen = tuple(rules)
@@ -58,7 +58,7 @@ def plan_prune(
 
 
 def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, int]:
-    """Return the last kept moment restored from each image; it needs all objects of the earlier moments."""
+    """Return, for each image, the last kept moment restored from it, which needs all objects of earlier moments."""
     bases = sorted(view.images, key=lambda each: (each.txid, each.added))
     reached = [reach(view.pieces, each.txid) for each in bases]
     found: dict[ImageRecord, int] = {}
@@ -72,13 +72,13 @@ def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, in
 
 
 def _not_restorable_yet(view: BranchView) -> set[str]:
-    """Return the edits after the newest moment of a branch; a later image or segment can make them restorable."""
+    """Return the edits after the newest moment of a branch, which a later image or segment can make restorable."""
     newest = newest_moment(view)
     return {each.record.name for each in view.pieces if each.last > newest}
 
 
 def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator[int]:
-    """Yield the transactions of the kept moments; the first and the last one of each object represent all of them."""
+    """Yield the transactions of the kept moments; the first and last transactions represent each object."""
     yield from (each.stop - 1 for each in moments(view)[-1:])
     dated = _dated_moments(view)
     for rule in rules:

@@ -1,4 +1,4 @@
-"""Temporary folders that do not outlive their process: restored images contain the keys of delegation tokens.
+"""Temporary folders that do not outlive their process, because restored images contain keys of delegation tokens.
 
 A process that receives a terminating signal removes its folders first. The next process of the same user removes the
 folders of a killed process. Each process holds a lock (flock) on its folders, which the system releases when the
@@ -45,7 +45,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         except FileNotFoundError:
             # another process has removed the folder as a leftover
             continue
-        # on a file system without locks, the folder of a killed process remains
+        # on a file system without locks, folders of killed processes remain
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():

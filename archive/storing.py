@@ -52,7 +52,7 @@ class EditsPart(NamedTuple):
 
 
 def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple[int, int]:
-    """Return the byte after transaction `txid` of a segment, and the transaction that begins there."""
+    """Return the position after transaction `txid` of a segment, and the transaction that begins there."""
     cursor = cursor_over(segment, content, txid + 1)
     last = txid if segment.last is None else min(txid, segment.last)
     position, expected = HEADER_SIZE, segment.first
@@ -140,23 +140,24 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
 
 
 class _Packer:
-    """Compressor of a part of a segment, preceded by the segment's header; it works in the thread of `worker`.
+    """Compressor of a part of a segment, preceded by the segment's header, in the thread of `worker`.
 
-    The thread that reads the part keeps the interpreter busy, but compression and digests run without it.
+    Compression and digests do not need the interpreter lock, which the thread that reads the part holds most of the
+    time.
     """
 
     def __init__(self, worker: ThreadPoolExecutor, out: ObjectWriter, content: Buffer, start: int) -> None:
         self._worker = worker
         self._out = out
         self._content = content
-        # all frames except the header are this many bytes later in the file
+        # distance in bytes between the position of a frame in the object and in the file
         self._shift = start - HEADER_SIZE
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._position = 0
         self._frames: list[Future[None]] = []
 
     def reach(self, position: int) -> None:
-        """Compress the whole frames before this position of the file."""
+        """Compress the complete frames before this position of the file."""
         while position - self._shift - self._position >= FRAME_SIZE:
             self._submit(self._position + FRAME_SIZE)
 

@@ -21,9 +21,10 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops, select
 
 
 def source_before_removal(directory: Path, path: str, before: int | None = None) -> tuple[Source, Removal]:
-    """Return the newest image and all edits, and the newest operation before `before` that can have removed `path`.
+    """Return the source of the restore, and the newest operation before `before` that can have removed `path`.
 
-    The image precedes this operation. The path may not have existed before the operation: see `restore_removed`.
+    The source is the newest image that precedes this operation, and all edits. The path may not have existed before the
+    operation; see `restore_removed`.
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the operation.
@@ -69,7 +70,7 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
 
 
 def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:
-    """Check that no edits are missing at the end; otherwise, the result would lack acknowledged transactions.
+    """Check that no edits are missing at the end, because the result would lack acknowledged transactions.
 
     Raises:
         StorageError: the edits end before seen_txid.
@@ -87,7 +88,7 @@ def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: S
 
 
 def _readable(segments: list[EditLogSegment]) -> list[EditLogSegment]:
-    """Return the finalized segments, and those in progress up to their last transaction."""
+    """Return the finalized segments, and the segments in progress up to their last transaction."""
     opened = read_in_progress_segments([each for each in segments if each.in_progress])
     whole = [each for each in segments if not each.in_progress]
     return sorted([*whole, *(each.segment for each in opened)], key=lambda each: each.first)

@@ -1,4 +1,4 @@
-"""Replays edits without some operations and keeps everything that does not depend on them.
+"""Replays edits without some operations, and keeps everything that does not depend on these operations.
 
 An omitted operation is replaced by an operation that changes nothing, with the same transaction id. Inodes that a
 deletion or a rename would have removed are *restored*. Later operations are then adapted, one by one, to the resulting
@@ -11,8 +11,8 @@ namespace:
 | names a path that does not exist because an operation was omitted | omitted |
 | everything else | applied unchanged |
 
-Therefore no later change is lost, and no restored inode is overwritten or deleted. Every omitted or changed operation
-is recorded.
+Therefore, a later change is never lost, and a restored inode is never overwritten or deleted. Every omitted or changed
+operation is recorded.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class UndoChange:
 
 
 class Undo:
-    """Adaptation of operations to a namespace from whose edits `txids` are omitted.
+    """Adaptation of operations to a namespace whose edits omit `txids`.
 
     Args:
-        namespace: the namespace before the first of `txids`; each operation of `adapted` must be applied to it before
-            the next one is requested.
+        namespace: the namespace before the first of `txids`; the caller must apply each operation of `adapted` to this
+            namespace before it requests the next operation.
         txids: operations to omit.
     """
 
@@ -67,7 +67,7 @@ class Undo:
         self._namespace = namespace
         self._txids = txids
         self._redirects: dict[str, str] = {}
-        # rows of the inodes that the omitted operations would have removed, and the last inode id at that moment
+        # rows of inodes that the omitted operations would have removed, and the last inode id at that moment
         self._restored: list[tuple[int, int]] = []
         self.changes: list[UndoChange] = []
 
@@ -165,7 +165,7 @@ class Undo:
                     hint="Restore the state before it with --txid, or omit the deletion of the file.",
                 )
             self._mark(redirected.path)
-            # otherwise, the operations on blocks and the end of the new file would find no file
+            # otherwise, operations on blocks and the close of the new file would find no file
             self._redirects[clean_path(given.path)] = self._free(clean_path(redirected.path), op.txid)
 
     def _mark(self, path: str) -> None:
@@ -220,7 +220,7 @@ class Undo:
     def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
         """Record a move from `src` to `dst` in the history that is performed as a move from `src_now` to `dst_now`.
 
-        Keys of redirects are paths of the history, values are present paths.
+        The keys of redirects are paths in the history, and the values are present paths.
         """
         known = {old: new for old, new in self._redirects.items() if not covers(src, old) and not covers(dst, old)}
         known |= {dst + old[len(src) :]: new for old, new in self._redirects.items() if covers(src, old)}

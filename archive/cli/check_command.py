@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.checking import CheckReport
 
 _MIN_AGE = 86_400.0
-"""In seconds. The first addition of a large directory stores objects for a long time before it lists them."""
+"""Minimum age in seconds; the first addition of a large directory stores objects long before it lists them."""
 
 
 @click.command("check")

@@ -34,14 +34,14 @@ def archive_options(function: F) -> F:
 
 
 def configured_archive_options(function: F) -> F:
-    """Add --archive and --key-file to a command that also finds them in the configuration."""
+    """Add --archive and --key-file to a command that reads their defaults from the configuration."""
     help_text = f"{_LOCATION} (default: {archive_settings.DIR.name} of --conf)."
     location = click.option("--archive", "location", metavar="DIR_OR_URL", help=help_text)
     return location(_KEY_FILE(function))
 
 
 def configured_archive(location: str | None, key_file: Path | None, conf_dir: Path | None) -> tuple[str, Path | None]:
-    """Return the archive named on the command line or, if there is none, in the configuration.
+    """Return the archive and the key file from the command line or, without --archive, from the configuration.
 
     Raises:
         click.UsageError: neither the command line nor the configuration names an archive.
@@ -79,7 +79,7 @@ def opened(location: str, key_file: Path | None) -> Iterator[Archive]:
 def restored_moment(
     location: str, key_file: Path | None, moment: str, options: RestoreOptions, scratch: Path | None
 ) -> Iterator[tuple[RestorePlan, Restored]]:
-    """Restore a moment of the only branch to a temporary folder in `scratch` (None for the system's folder).
+    """Restore a moment of the only branch to a temporary folder in `scratch` (None: in the system's folder).
 
     Args:
         moment: moment in the form of `resolve_moment`; "" for the newest transaction.

@@ -140,7 +140,7 @@ class _Restore:
     observer: ProgressObserver
 
     def source(self, txid: int) -> Source:
-        """Fetch the image and the edits that lead to `txid`."""
+        """Fetch the image and the edits for the state after `txid`."""
         self._check_without(txid)
         plan = plan_restore(self.view, min([txid, *(each - 1 for each in self.options.without)]))
         if txid != plan.txid:
