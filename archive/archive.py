@@ -129,7 +129,7 @@ class Archive:
             replaced = self._other_owner(found) is not None and self._other_owner(info) is None
             self._refuse(found, info, _REPLACED if replaced else _OTHER_ARCHIVE)
         if (owner := self._other_owner(info)) is not None:
-            # our identity has replaced that of another writer
+            # our identity has replaced the identity of another writer
             if created and not self.immutable:
                 self.store.remove(IDENTITY)
             self._refuse(owner, info)

@@ -103,7 +103,7 @@ class BranchChoice:
     ) -> tuple[Piece, int] | None:
         """Return edits in `branch` with a different past, and the first transaction that differs.
 
-        Return None without such edits. Edits named in `known` are not compared.
+        Return None if no edits differ. Edits named in `known` are not compared.
 
         Two writers of different pasts may both list a branch before either has published.
 
@@ -216,7 +216,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the txid of the newest of `images` that the view also contains; None if there is no common image.
+    """Return the txid of the newest of `images` that the view also contains; None without a common image.
 
     Args:
         before: the first transaction that differs; later images are leftovers of the other history.

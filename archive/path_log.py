@@ -51,7 +51,7 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
         folder: folder for scratch files.
 
     Raises:
-        ArchiveDamagedError: an object that may contain such a transaction is damaged.
+        ArchiveDamagedError: an object that may contain one of these transactions is damaged.
     """
     entries: dict[int, LogEntry] = {}
     searched: dict[str, list[_Name]] = {}

@@ -53,9 +53,9 @@ class Removal(NamedTuple):
 class LastRemoval:
     """Search for the last operation that removes `path`.
 
-    An operation on a directory above, or a creation or rename with the overwrite flag, which clients usually set,
-    removes the path only if it existed. The preceding operations show whether it existed. After a rename to a
-    directory above, only a replay can show this; the search assumes that the path exists.
+    Some operations remove the path only if it existed: operations on a directory above, and creations or renames with
+    the overwrite flag, which clients usually set. The preceding operations show whether the path existed. After a
+    rename to a directory above, only a replay can show this; the search assumes that the path exists.
 
     Args:
         path: the clean path.

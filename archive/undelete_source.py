@@ -29,7 +29,7 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the operation.
         StorageError: its edits end before its seen_txid or its newest image.
-        NoSuchRemovalError: no segment contains such an operation.
+        NoSuchRemovalError: no segment contains an operation that can have removed the path.
         TransactionGapError: edits are missing between the image and the newest segment.
     """
     current = directory / "current"

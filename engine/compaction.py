@@ -96,7 +96,7 @@ class SectionMerger(Protocol):
         """Yield the records of the new INODE section in slot order, with changed and without dropped records."""
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
-        """Yield the present entries of INODE_DIR: the base image's entries in their order, then the new ones."""
+        """Yield the present entries of INODE_DIR: the base image's entries in their order, then the new entries."""
 
 
 class IndexMerger:
@@ -341,7 +341,7 @@ class Compaction:
         return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
 
     def _check_held(self, rows: Ids) -> None:
-        """Raise NamespaceError if a directory has a removed child, which only Hadoop's own images may contain."""
+        """Raise NamespaceError if a directory has a removed child, which only mode `AS_HADOOP` allows."""
         if self._namespace.healing_log.mode is HealingMode.AS_HADOOP:
             return
         lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]

@@ -34,8 +34,8 @@ class InProgressSegment:
 def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProgressSegment]:
     """Return the `segments` in progress that contain operations, each up to its last good operation.
 
-    An empty file, or one with only a header, contains no transaction. A NameNode deletes such files or sets them aside;
-    this function skips them.
+    An empty file, or a file with only a header, contains no transaction. A NameNode deletes these files or sets them
+    aside; this function skips them.
 
     Raises:
         CorruptHeaderError: a header is truncated or was never written.

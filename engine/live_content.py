@@ -93,7 +93,7 @@ class ContentWalk:
                 in a snapshot of Hadoop 2.
         """
         if place.snapshot is not None and not self._hadoop3:
-            # Hadoop 2 mixes the present state with that of the snapshot
+            # Hadoop 2 mixes the present state with the state of the snapshot
             self._browser.refuse("summing a directory of a snapshot of Hadoop 2")
         inode_id = signed64(place.inode.id)
         if place.snapshot is not None:
@@ -401,7 +401,7 @@ def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_d
     """Return the space of a file's distinct blocks at its highest replication (storagespaceConsumedContiguous).
 
     Args:
-        is_deleted: whether the file exists only in snapshots; its own replication then does not count.
+        is_deleted: whether the file exists only in snapshots, so that its present replication does not count.
     """
     sizes = {each: size for change in changes for each, size in change.blocks.items()}
     sizes |= {signed64(block.blockId): signed64(block.numBytes) for block in file.blocks}

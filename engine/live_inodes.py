@@ -1,7 +1,7 @@
 """Inodes, children and snapshots of a warm namespace: the base image with later changes, without a copy of either.
 
-Only inodes that edits touched have a row. A reader reads all other inodes from the base image and creates no rows for
-them, so it changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
+Only inodes that edits touched have a row. A reader reads all other inodes from the base image, without creating rows.
+Therefore, it changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
 """
 
 from __future__ import annotations

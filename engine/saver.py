@@ -142,7 +142,7 @@ def _has_valid_image(path: Path) -> bool:
 def _place_all(
     unfinished: Sequence[Path], txid: int, rollback: bool, md5: bytes, failures: list[SaveFailure]
 ) -> Iterator[Path]:
-    """Check and name each file; remove those that fail, and add them to `failures`."""
+    """Check and name each file; remove failed files, and add them to `failures`."""
     for path in unfinished:
         target = path.with_name(image_name(txid, rollback))
         try:

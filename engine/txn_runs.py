@@ -378,5 +378,5 @@ class TxnRecorder:
 
 
 def _anchor(runs: Sequence[TxnRun], number: int) -> int:
-    """Return the index of the last identifying run before `number`, or 0 if there is no such run."""
+    """Return the index of the last identifying run before `number`, or 0 without one."""
     return next((index for index in range(min(number, len(runs)) - 1, -1, -1) if runs[index].identifying), 0)

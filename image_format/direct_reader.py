@@ -29,7 +29,7 @@ def exceeds_page_cache(size: int) -> bool:
 
 
 class DirectReader:
-    """Reader of ranges of an open file; each thread has its own buffer.
+    """Reader of ranges of an open file, with a buffer for each thread.
 
     The caller must be able to read a range in another way, because a failed direct read is not an error here.
     """

@@ -139,7 +139,7 @@ class _Reached(NamedTuple):
     Attributes:
         number, position: number and position of the first record after the piece.
         ids, offsets: ids and offsets of the preceding records that do not yet fill a block of a column.
-        last_id: id of the previous record, 0 if there is none.
+        last_id: id of the previous record, or 0.
         ascending: whether each id so far is greater than the previous id.
     """
 
@@ -155,7 +155,7 @@ class _Found(NamedTuple):
     """A thread's results for a piece.
 
     Attributes:
-        ids, offsets: the thread's own arrays; the rows of the records follow space for a block.
+        ids, offsets: arrays of this thread; the rows of the records follow space for a block.
         rows: number of records.
         limited: numbers of the records with storage type quotas.
         end: end of the walk; `damaged` means a fault.

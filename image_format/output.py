@@ -36,7 +36,7 @@ class WrittenFiles:
 
 
 class DigestingFileSet:
-    """Sink of `ImageWriter`: each file is written by its own thread; another thread computes the MD5.
+    """Sink of `ImageWriter` with one writing thread for each file, and another thread that computes the MD5.
 
     A failed file is removed; the stream continues while at least one file remains. Existing files are overwritten. The
     context manager aborts unless `close` was called.

@@ -99,7 +99,7 @@ class ImageFile:
     ) -> ImageFile:
         """Map the file and check frame, layout version, codec, required sections, txid and, at the end, MD5.
 
-        Sections are read from their own entries; sub-sections that do not match their section are only logged.
+        Sections are read from their entries; sub-sections that do not match their section are only logged.
 
         Args:
             verify_md5: whether to compare the file with its `.md5` file, which must exist; reads the whole file.
@@ -327,7 +327,7 @@ class ImageFile:
         return BufferOrigin(str(self.path), name, None if self.codec else self._entry(name).offset)
 
     def records(self, name: str) -> Iterator[Record]:
-        """Yield the delimited messages of a section; for small sections, since kernels are faster on large ones.
+        """Yield the delimited messages of a small section; kernels are faster for large sections.
 
         Raises:
             MissingSectionError: the section is absent.

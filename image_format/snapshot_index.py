@@ -84,8 +84,8 @@ class SnapshotIndex(SnapshotSections):
     def holders(self) -> Ids:
         """Return the holder of each reference, by the reference's number; 0 for an unused reference.
 
-        A holder is the id of the directory that contains the reference as a child, or the negative id of the owner of
-        the diffs that list the reference as deleted.
+        For a reference among the children of a directory, the holder is the directory's id. For a reference in a
+        deleted list, it is the negative id of the owner of the diffs.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
@@ -143,7 +143,7 @@ class SnapshotIndex(SnapshotSections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return marks by slot: whether an inode is one of `inode_ids`, has a reference, or is above such an inode."""
+        """Return marks by slot: whether an inode is in `inode_ids`, has a child by reference, or is above a marked inode."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)
@@ -166,7 +166,7 @@ class SnapshotIndex(SnapshotSections):
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
-        """Ascending ids of the inodes in deleted lists, and for each inode the last owner of such a list."""
+        """Ascending ids of the inodes in deleted lists, and for each inode the last owner of a list with the inode."""
         marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         self._look_for_deleted(self._inodes.ids, marks)
         deleted = self._inodes.ids.at(np.flatnonzero(marks))

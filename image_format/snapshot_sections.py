@@ -157,8 +157,8 @@ class SnapshotSections:
     def held_in_diffs(self) -> tuple[Ids, Ids]:
         """Return two arrays by reference number, for references in deleted lists.
 
-        The first array contains the negative id of the owner of the diffs, and the second array contains the snapshot
-        id of the diff that lists the reference. All other values are 0 and -1.
+        The first array contains the negative id of the owner of the diffs, otherwise 0. The second array contains the
+        snapshot id of the diff that lists the reference, otherwise -1.
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
         if not diff_holders(self._buffer, self._diffs, held, snapshots):

@@ -78,7 +78,7 @@ class DirectoryChain:
     """The tree of the directories with an entry; its rows are the rows of `IndexArrays.directory_ids`.
 
     Attributes:
-        parents: row of each directory's parent, -1 if there is none.
+        parents: row of each directory's parent, or -1.
         root: row of the root, -1 if the root has no children.
         in_tree: whether the directory is reachable from the root.
         bounds: start of each path in the concatenation of all paths, and the end; paths have no trailing slash.

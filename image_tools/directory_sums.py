@@ -36,7 +36,7 @@ class DirectorySums(NamedTuple):
         ids: ids of these directories, ascending.
         totals: `SubtreeTotals` of the descendants, without the directory itself.
         marks: number of marked inodes below the directory, including the directory.
-        above: row of the directory that contains the directory, -1 if there is none.
+        above: row of the directory that contains the directory, or -1.
     """
 
     ids: Ids

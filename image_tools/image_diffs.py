@@ -119,7 +119,7 @@ class ImageDiffs:
             yield FileChange(message.snapshotId, signed64(message.fileSize), copy, blocks)
 
     def _stored(self, inode_id: int, kind: pb.DiffEntry.Type) -> tuple[MessageReader, int]:
-        """Return a reader of an inode's diffs of a kind, and their number (0 if there are none)."""
+        """Return a reader of an inode's diffs of a kind, and the number of these diffs."""
         start, end = self._index.snapshot_index.diff_span(inode_id)
         section = self._index.section(_SECTION)
         reader = MessageReader(None if section is None else section[:end], self._place, start)

@@ -356,7 +356,7 @@ class NamespaceBrowser(ABC):
 
 
 def space_consumed(policies: Mapping[int, ErasurePolicy], length: Ids, replication: Ids, coding: Ids) -> Ids:
-    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, or -1 if there is none."""
+    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, or -1."""
     space = length * replication
     for number in np.unique(coding).tolist():
         if (policy := policies.get(number)) is not None:

@@ -76,7 +76,7 @@ class DoubleBuffer:
         """Return the records appended so far, to be flushed; None if no records were appended.
 
         Raises:
-            RuntimeError: the other half has not been flushed yet.
+            RuntimeError: the previous half has not been flushed yet.
         """
         if self._flushing is not None:
             raise RuntimeError("`swap` called before the other half was flushed")

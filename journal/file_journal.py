@@ -30,8 +30,8 @@ _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:e
 class FileJournal:
     """The journal in the `current` folder of a storage directory (`Journal`).
 
-    Readers do not need a lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that
-    neither another process nor another object of this process can write at the same time.
+    Readers do not need a lock. A writer holds the storage directory's in_use.lock from `recover` until `close`. The
+    lock excludes other processes and other objects of this process as writers.
 
     Args:
         folder: `<storage directory>/current`; `format` creates it.

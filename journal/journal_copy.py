@@ -110,10 +110,10 @@ def copy_journal(
     """Write `parts` into `target` and read them back; return the written parts and the number of transactions.
 
     With `force`, an existing journal is deleted, but only after all of `parts` have been read once. With `resume`, the
-    copy continues at the end of the existing journal, after a comparison of its content. Because the recovery of a
-    shared journal fences its writer, the journal is recovered only after the comparison, and only if transactions are
-    left to copy. A segment that an earlier copy left unfinished ends where that copy stopped. The segment's remaining
-    transactions follow as another segment.
+    copy continues at the end of the existing journal, after a comparison of its content. The recovery of a shared
+    journal fences its writer. Therefore, the journal is recovered only after the comparison, and only if transactions
+    are left to copy. A segment that an earlier copy left unfinished ends where that copy stopped. The segment's
+    remaining transactions follow as another segment.
 
     Raises:
         JournalExistsError: the target exists, and `force` is not set; the target is unchanged.

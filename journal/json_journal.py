@@ -200,7 +200,7 @@ def _check_whole(run: FileRun, before: int | None) -> None:
 
 
 def _decoded(batch: RecordBatch, layout_version: int, place: str) -> Iterator[EditOp]:
-    """Yield the operations of a batch; check that their txids are those of the batch.
+    """Yield the operations of a batch; check that they have the txids of the batch.
 
     Raises:
         TransactionGapError, SegmentError: the operations have other txids.

@@ -141,7 +141,7 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
         return
     _check_free(target)
     try:
-        # Unlike a rename, a link never replaces a file that appeared in between.
+        # Unlike a rename, a link never replaces a file that has since appeared.
         os.link(temporary, target)
     except FileExistsError:
         raise

@@ -19,7 +19,7 @@ def unmangle(text: str) -> str:
     r"""Invert XMLUtils.mangleXmlString: `\XXXX;` becomes the code point XXXX (hexadecimal).
 
     Raises:
-        ValueError: a backslash does not begin such an escape.
+        ValueError: a backslash does not begin an escape of this form.
     """
     if "\\" not in text:
         return text
@@ -110,7 +110,7 @@ class XmlElement:
         return None if found is None else found.number()
 
     def content(self) -> str:
-        """Return the element's own text, unescaped.
+        """Return the text of this element, unescaped.
 
         Raises:
             EditsTextError: an escape is invalid.
@@ -122,7 +122,7 @@ class XmlElement:
             raise self.fault(f"{self.tag}: {error}") from None
 
     def number(self) -> int:
-        """Return the element's own text as a decimal number.
+        """Return the text of this element as a decimal number.
 
         Raises:
             EditsTextError: the text is not a number.

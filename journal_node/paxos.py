@@ -95,8 +95,8 @@ def wants_download(
 ) -> DownloadReason:
     """Return whether, and why, a copy must be fetched before `wanted` is accepted in `epoch` (Journal.acceptRecovery).
 
-    Unlike Hadoop, this node compares copies, because a writer's transactions that reached only this node can have the
-    same txids as a later writer's transactions on a majority.
+    Unlike Hadoop, this node compares copies. A writer's transactions that reached only this node can have the same
+    txids as a later writer's transactions on a majority.
 
     Args:
         own: this node's copy.

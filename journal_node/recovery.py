@@ -58,11 +58,11 @@ def accept_recovery(
     copy. After a kill, either nothing was accepted, or `prepare_recovery` completes the acceptance (HDFS-3955).
 
     Args:
-        is_own: returns whether a URL belongs to this node; its own copy is then the wanted copy.
+        is_own: returns whether a URL belongs to this node, whose copy is then the wanted copy.
 
     Raises:
-        HdfsError: nothing was accepted. A failed comparison is also an error, because an unchecked copy may have
-            transactions that were never on a majority, and a refusal does no more harm than a node that is down.
+        HdfsError: nothing was accepted. A failed comparison is also an error: an unchecked copy may have transactions
+            that were never on a majority, and a refusal does no more harm than a node that is down.
     """
     with journal.lock:
         journal.require_formatted()

@@ -162,7 +162,7 @@ class DiffDecoder:
             copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
         )
         if blocks:
-            # Like a NameNode, use the file's own block with that id if it exists.
+            # Like a NameNode, use the file's present block with that id, if any.
             diff.set_blocks([present.get(block.block_id, block) for block in blocks])
         return diff
 
@@ -265,7 +265,7 @@ class DiffEncoder:
             for diff in reversed(diffs.known):
                 created = sorted(diff.created, key=name_key)
                 yield encode_delimited(self._directory_message(diff, len(created), numbering))
-                # Yield few large pieces, because the consumer is slow with many small ones.
+                # Yield few large pieces, because the consumer is slow with many small pieces.
                 for start in range(0, len(created), _TOGETHER):
                     yield b"".join(map(_encode_created, created[start : start + _TOGETHER]))
             if diffs.older is not None:
@@ -332,7 +332,7 @@ class DiffEncoder:
         return node.name if isinstance(node, WithName) else self._table.name(row_of(node))
 
     def reference(self, node: Node) -> WithName | Hub | None:
-        """Return the reference of a deleted entry; None if the entry is an inode's own id."""
+        """Return the reference of a deleted entry; None if the entry is an inode id."""
         if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return None
         if isinstance(node, WithName):

@@ -297,7 +297,7 @@ class DiffStore:
         return sorted({*owners, *self._base.snapshot_index.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) in SNAPSHOT_DIFF of the entries that are not copied, including the `patched` ones."""
+        """Yield (start, end) in SNAPSHOT_DIFF of the entries that are not copied, including the `patched` entries."""
         for inode_id in self._changed_ids().union(patched):
             span = self._base.snapshot_index.diff_span(inode_id)
             if span[0] >= 0:

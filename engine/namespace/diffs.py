@@ -61,7 +61,7 @@ class FileDiff:
             the name.
         blocks: its blocks at that time; None if they equal the blocks in the next diff with blocks, or the file's
             present blocks.
-        detached: ids in `blocks` that changes of the file's own blocks no longer affect.
+        detached: ids in `blocks` that changes of the file's present blocks no longer affect.
     """
 
     snapshot_id: int

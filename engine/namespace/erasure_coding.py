@@ -46,7 +46,7 @@ class ErasureCodingPolicies:
         return policy_id in self._by_id
 
     def policies(self) -> list[ErasurePolicy]:
-        """Return all policies, including removed ones, in the order of the section."""
+        """Return all policies, including removed policies, in the order of the section."""
         return [self._whole(policy) for policy in self._section.policies]
 
     def by_id(self) -> dict[int, ErasurePolicy]:

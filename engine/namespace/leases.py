@@ -38,12 +38,12 @@ def is_covered(path: str, prefix: str) -> bool:
 class LeasePaths:
     """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
-    A NameNode 2.7 stores leases by path, spelled as in the operations (LeaseManager.sortedLeasesByPath), and changes
-    these strings at renames and closes. When a directory above is renamed, a path with a trailing slash becomes another
-    path, which is invalid if it contains a double slash. When an image is written, each path is resolved; a path that
-    does not lead to an open file is not written. As in a NameNode, the lease of that path nevertheless remains: if a
-    file is opened at the path later, the lease applies to that file. While this class stores paths, plain functions
-    instead of kernels replay closes, renames and removals.
+    A NameNode 2.7 stores leases by path, with the spelling of the operations (LeaseManager.sortedLeasesByPath), and
+    changes these strings at renames and closes. When a directory above is renamed, a path with a trailing slash becomes
+    another path, which is invalid if it contains a double slash. When an image is written, each path is resolved; a
+    path that does not lead to an open file is not written. As in a NameNode, the lease of that path nevertheless
+    remains: if a file is opened at the path later, the lease applies to that file. While this class stores paths, plain
+    functions instead of kernels replay closes, renames and removals.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ _MAX_ENTRY_OVERHEAD = 32
 
 
 class Leases:
-    """Files with a lease; the holder is in the file's own row.
+    """Files with a lease; the row of the file contains the holder.
 
     An open file of the base receives its row when the file is first used. Until then, if its entry is valid,
     `Tree.leased_ids` contains its id, and its path is derived from the row of its directory. If snapshots may exist,
@@ -191,7 +191,7 @@ class Leases:
         self._keep(self._found[:0])
 
     def unread_ids(self) -> Rows:
-        """Return the ids of all leased base files without a row, including those that were not found at their paths."""
+        """Return the ids of all leased base files without a row, including files that were not found at their paths."""
         others = np.array([*self._detached, *self._unresolved], np.int64)
         ids = np.concatenate([self._tree.leased_ids, others])
         found: Rows = ids[self._tree.table.row_of.get_all(ids) == UNKNOWN]

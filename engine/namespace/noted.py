@@ -33,7 +33,7 @@ NOTE_DTYPE = np.dtype(
         ("name_length", "i8"),
         ("latest", "i8"),  # id of the newest snapshot that the change is recorded for, plus one
         ("amount", "i8"),  # `KEEP`: bytes of a file, `growth` of a directory; `MOVE`: `latest` of the new place
-        ("kept", "i8"),  # `KEEP` only: number of the copy of the unchanged row, -1 if there is none
+        ("kept", "i8"),  # `KEEP` only: number of the copy of the unchanged row, or -1
     ]
 )
 KernelNotes = list[list[int]]

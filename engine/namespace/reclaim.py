@@ -128,7 +128,7 @@ class Reclaimer(FileReclaimer):
             self.destroy_inode(node)
 
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
-        """Destroy a copy of a link; a NameNode also discards the link's inode, even if other entries lead to it."""
+        """Destroy a copy of a link; a NameNode also discards the link's inode, even if other entries refer to it."""
         row = copy.row
         if not self._references.is_dst(row) and not self._recorder.lookup.in_current_state(row):
             self.destroy_inode(row)

@@ -102,7 +102,7 @@ class SnapshotHealer:
     # ---- diffs of removed snapshots ------------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
-        """Convert root diffs of removed snapshots to plain diffs with their own attributes."""
+        """Convert root diffs of removed snapshots to plain diffs that contain the attributes."""
         for directory, diff in self._recorder.lookup.lost_roots():
             text = f"the root diff of snapshot {diff.snapshot_id}, which does not exist, became a plain diff"
             self._note("diff-root", _DIFFS, directory, self._recorder.lookup.full_path(directory), text)
@@ -271,7 +271,7 @@ class SnapshotHealer:
     # ---- references in two places --------------------------------------------------------------------------
 
     def _keep_one_place(self) -> None:
-        """Keep each reference in one place: as a child, else in its own directory, else at the first place found."""
+        """Keep each reference in one place: as a child, else in its parent's diffs, else at the first place found."""
         marks, flags = self._table.marks[: self._table.count], self._table.flags[: self._table.count]
         rows = np.flatnonzero((marks & OPENED != 0) & (flags & DROPPED == 0))
         seen: set[WithName | Hub] = set()

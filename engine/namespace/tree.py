@@ -438,7 +438,7 @@ class Tree:
             self.base.forget_directory(inode_id)
 
     def _drop_unread(self, inode_ids: Ids) -> list[int]:
-        """Drop inodes of the base; return those with children, which are not dropped yet."""
+        """Drop inodes of the base; return the directories whose children are not dropped yet."""
         slots = self.base.slots_of(inode_ids)
         inode_ids = inode_ids[~self.dropped[slots]]
         self.inode_count -= inode_ids.size

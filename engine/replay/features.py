@@ -31,7 +31,7 @@ def _set_mode_bits(namespace: Namespace, row: int, user: int, group: int, other:
 
 
 def _store(namespace: Namespace, row: int, access: Sequence[AclBits], default: Sequence[AclBits]) -> None:
-    """Set the mode bits from the complete access entries, and the feature from the other entries."""
+    """Store an ACL: the first and the last two access entries as mode bits, and all other entries as the feature."""
     if len(access) < _MINIMAL:
         raise NamespaceError(f"an ACL of {namespace.tree.path(row)} lacks entries for owner, group or other")
     if default and namespace.table.kind[row] != DIRECTORY:

@@ -173,7 +173,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        # The NameNode found no snapshot with this block, but its own replay finds one and copies. Known reasons:
+        # The NameNode found no snapshot with this block, but its replay finds a snapshot and copies. Known reasons:
         # a fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
@@ -225,7 +225,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             table.truncate_blocks(source, 0)
             recorder.remove_child(directory, name, source, latest)
         else:
-            # Hadoop 2.7 leaves a created name, and then cannot load its own image.
+            # Hadoop 2.7 leaves a created name, and then cannot load the image that it saves.
             recorder.remove_child(directory, name, source, CURRENT_STATE)
         recorder.diffs.remove(source)
         tree.references.forget(source)
@@ -256,7 +256,7 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
     hubs = (namespace.tree.references.hub(row) for row in sources)
     if any(hub is not None and hub.with_names for hub in hubs):
         # 2.7 also stops at a file that snapshots contained under another name before, and does not log the operation.
-        # 2.10 logs such an operation in the same layout.
+        # 2.10 logs this operation in the same layout.
         raise NamespaceError(f"a file that snapshots contain under another name cannot be a source of {op.trg}")
 
 

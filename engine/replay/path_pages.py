@@ -1,7 +1,7 @@
 """Parallel reads of the pages that the look-up of many paths needs.
 
-Without the page cache, each page is read separately on its first use (`ImageFile.read_around_cache`), so a search in
-one thread waits for one page after another.
+Without the page cache, each page is read separately on its first use (`ImageFile.read_around_cache`). A search in one
+thread therefore waits for one page after another.
 """
 
 from __future__ import annotations

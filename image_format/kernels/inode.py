@@ -48,9 +48,9 @@ COPIED = 128
 INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
-        ("parent", "i8"),  # row of the inode's directory, -1 if there is none
+        ("parent", "i8"),  # row of the inode's directory, or -1
         ("moved", "i8"),  # of a directory: `directories_moved` of the replay directly after its move or deletion
-        ("slot", "i8"),  # position in the base image, -1 if there is none
+        ("slot", "i8"),  # position in the base image, or -1
         ("name_offset", "i8"),
         ("mtime", "i8"),
         ("atime", "i8"),
@@ -65,11 +65,11 @@ INODE_DTYPE = np.dtype(
         ("replication", "i4"),  # -1: missing field
         ("client_name", "i4"),  # number in the table's pool, for files under construction only
         ("client_machine", "i4"),
-        ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 if there is none
+        ("first_link", "i4"),  # of a directory: see engine.namespace.links, or 0
         ("growth", "i4"),  # of a directory: number of children gained since the base image
         ("entry", "i4"),  # of a directory: see engine.replay.kernels.base_children; 0 while unknown
-        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if there is none, 0 while unknown
-        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if there is none, 0 while unknown
+        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none, 0 while unknown
+        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 for none, 0 while unknown
         ("base_parent", "i4"),  # row of the inode's directory in the base image if it has a slot; -1 if unknown or none
         ("ec_policy", "i2"),  # -1: missing field
         ("kind", "u1"),

@@ -13,7 +13,7 @@ _READ, _KEEP, _DATA = 0, 3, 1
 def prefetch(array: Any, row: int | np.signedinteger[Any], byte: int = 0) -> None:
     """Prefetch the cache line of a byte in an array's row that will be read soon; the row need not exist.
 
-    The processor's own prefetch stops at page boundaries, every 4 KB of a mapped file.
+    The processor's automatic prefetch stops at page boundaries, every 4 KB of a mapped file.
     """
 
 

@@ -87,7 +87,7 @@ def cut_records(buf, pos, mode, step, progress, state, cuts):
     """Walk the complete records of `buf` from `pos` and record where sub-sections end.
 
     Args:
-        mode, step: what is counted (`BY_RECORD`, for example), and the count for one sub-section.
+        mode, step: kind of the counted items, such as `BY_RECORD`, and their number in one sub-section.
         progress: two numbers that persist between calls: the count since the last cut, and the number of records so
             far.
         state: position in SNAPSHOT_DIFF; see `next_in_diffs`.

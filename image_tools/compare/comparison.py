@@ -60,7 +60,7 @@ class ImageComparison:
         yield from compare_managers(a, b)
 
     def is_replay_time(self, difference: Difference) -> bool:
-        """Return whether a difference is a time that every NameNode reads from its own clock.
+        """Return whether a difference is a time that each replaying NameNode reads from its clock.
 
         Before layout -66, operations on snapshots have no time. Replay then sets the modification time of the
         snapshottable directory to the time of the replay, and copies it to the snapshot and its diffs. In every layout,

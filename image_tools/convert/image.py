@@ -43,7 +43,7 @@ class ConversionPlan:
         sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections.
         parallel_compressed: whether a compressed image may have sub-sections.
         joins_strings: whether the layout stays the same, but the string table is converted from the format of a newer
-            layout. A Hadoop 3 NameNode writes such tables during a rolling upgrade from Hadoop 2.
+            layout. A Hadoop 3 NameNode writes these tables during a rolling upgrade from Hadoop 2.
         verbatim: whether nothing changes, so that the file is copied, including gaps between sections.
     """
 

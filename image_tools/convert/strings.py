@@ -53,9 +53,9 @@ NO_CHANGES = Serials(_EMPTY, _EMPTY, _EMPTY)
 def convert_strings(table: StringTable, layout_version: int, file: str = "") -> tuple[bytes, Serials]:
     """Return the STRING_TABLE section of another layout, and the new serials in records.
 
-    For layouts from -65 on, a table with one id space is written once for each kind of string, because only a pass
-    over all records could find the kinds in use. Serials stay the same, and NameNodes drop unused entries. Older
-    layouts need contiguous ids from 1, so separate id spaces are renumbered.
+    For layouts from -65 on, a table with one id space is written once for each kind of string. Only a pass over all
+    records could find the kinds in use. Serials stay the same, and NameNodes drop unused entries. Older layouts need
+    contiguous ids from 1, so separate id spaces are renumbered.
 
     Raises:
         UnsupportedConversionError: one id space cannot number all strings, or the table must be rewritten but contains

@@ -30,7 +30,7 @@ class ImageTree:
     Attributes:
         ids: ids of all inodes, ascending.
         offsets: offset of each inode's delimited record in the INODE section, in the order of `ids`.
-        parents: inode id of each parent, 0 if there is none, in the order of `ids`.
+        parents: inode id of each parent, or 0, in the order of `ids`.
         strays: rows of (directory, child) for entries whose child has no record or is also in another directory.
 
     Raises:

@@ -28,8 +28,8 @@ HELD_DTYPE = np.dtype(
     [
         ("length", "i8"),
         ("space", "i8"),
-        ("above", "i4"),  # row in the sums of the directory that counts the inode, -1 if there is none
-        ("sums", "i4"),  # of a directory: its own row in the sums; -1 for other inodes
+        ("above", "i4"),  # row in the sums of the directory that counts the inode, or -1
+        ("sums", "i4"),  # of a directory: its row in the sums; -1 for other inodes
         ("marked", "u1"),  # whether the inode has or had snapshot diffs or references
     ],
     align=True,
@@ -174,7 +174,7 @@ def sum_below(
         window: scratch, two rows.
 
     Returns:
-        (pending directories; used items of `odd`; offset of a damaged entry, -1 if there is none). It returns early if
+        (pending directories; used items of `odd`; offset of a damaged entry, or -1). It returns early if
         `stack` or `odd` may become full.
     """
     rows, _, links = tables
@@ -274,7 +274,7 @@ def _move(held, place, sign, above, totals, marks):
 
 @lean_kernel
 def _place(entry, held):
-    """Return the row in the sums of the directory that now contains an inode, -1 if there is none."""
+    """Return the row, in the sums, of the directory that now contains an inode, or -1."""
     if entry["flags"] & DROPPED or entry["parent"] < 0:
         return np.int64(-1)
     return np.int64(held[entry["parent"]]["sums"])
@@ -393,7 +393,7 @@ def settle(
         moved: scratch, a number for each new row and each change, or for each row.
 
     Returns:
-        (used rows of the sums; new row whose record is damaged, -1 if there is none). If a record is damaged, no sum is
+        (used rows of the sums; new row whose record is damaged, or -1). If a record is damaged, no sum is
         changed.
     """
     for row in range(known, count):

@@ -286,7 +286,7 @@ def blocks(fields: ElementFields) -> list[pb.BlockProto]:
 def reference(fields: ElementFields) -> pb.INodeReference:
     """Return a reference: a name in a deleted list, with its last snapshot, or without a name, a present place.
 
-    Hadoop prints both snapshots for each reference, and its own tool treats all references as references in deleted
+    Hadoop prints both snapshots for each reference, and Hadoop's tool treats all references as references in deleted
     lists.
     """
     found = pb.INodeReference(referredId=fields.number("referredId"))

@@ -117,7 +117,7 @@ class NamespaceScan:
         return parse_message(pb.INode, read_record(self._buffer.data, offset, self._place), self._place)
 
     def policy(self, slot: int, columns: InodeColumns, number: int) -> str | None:
-        """Return the name of the storage policy set on an inode itself, or None if there is none."""
+        """Return the name of the storage policy set directly on an inode, or None."""
         if columns.has_xattrs[number]:
             return storage_policy_name(own_policies(self.inode(slot).directory, self.names)[0])
         return storage_policy_name(int(columns.storage_policy[number]))

@@ -41,8 +41,8 @@ class DirectoryCheck:
 
     Attributes:
         parents, offsets, following, flags: arrays by entry; see `audit_directories`.
-        owner: slot of the first directory that lists the inode as a plain child, by slot; -1 if there is none.
-        entry_of: number of the directory's first entry, by slot; -1 if there is none.
+        owner: by slot, the slot of the first directory that lists the inode as a plain child, or -1.
+        entry_of: by slot, the number of the directory's first entry, or -1.
     """
 
     def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, references: ReferenceCheck) -> None:

@@ -23,7 +23,7 @@ class Finding:
         section: "" for the whole file.
         offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None if no
             record is affected.
-        inode: id of the affected inode, None if there is none.
+        inode: id of the affected inode, or None.
         change: action of the repair, "" for the usual repair of the code.
     """
 

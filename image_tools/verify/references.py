@@ -24,10 +24,10 @@ class ReferenceCheck:
     """The references by their number.
 
     Attributes:
-        offsets, referred, kinds, snapshots: offset, slot of the inode (-1 if there is none), `DST` or `WITH_NAME`, and
+        offsets, referred, kinds, snapshots: offset, slot of the inode (or -1), `DST` or `WITH_NAME`, and
             snapshot id.
-        owner: slot of the directory whose entry uses the reference, -1 if there is none.
-        listed: slot of the directory whose deleted list uses the reference, -1 if there is none.
+        owner: slot of the directory whose entry uses the reference, or -1.
+        listed: slot of the directory whose deleted list uses the reference, or -1.
         kept: False for a reference that a repair drops.
     """
 
@@ -71,7 +71,7 @@ class ReferenceCheck:
         """Report faults after directories and diffs have been read; set `kept`.
 
         Args:
-            owner: the directory that lists an inode as a plain child, by slot; -1 if there is none.
+            owner: by slot, the directory that lists the inode as a plain child, or -1.
         """
         in_tree = set(self.in_tree(owner))
         seen: set[tuple[int, int]] = set()
@@ -110,7 +110,7 @@ class ReferenceCheck:
         return [int(slot) for slot in slots[owner[slots] >= 0]]
 
     def _in_order_of_use(self) -> list[int]:
-        """Return the reference numbers; references in directory entries come first, so that they are kept."""
+        """Return the reference numbers, beginning with references in directory entries, so that these are kept."""
         return [*np.flatnonzero(self.owner >= 0).tolist(), *np.flatnonzero(self.owner < 0).tolist()]
 
     # ---- repair --------------------------------------------------------------------------------------------

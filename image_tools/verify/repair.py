@@ -37,7 +37,7 @@ class Repair:
 
     Attributes:
         output: the new image; None if nothing was repaired and nothing was written.
-        passes: number of written images, including intermediate ones.
+        passes: number of written images, including intermediate images.
         changes: all repaired findings.
         left: findings that remain.
         md5: MD5 of the new image, in hexadecimal; `size`: its size in bytes.
@@ -216,7 +216,7 @@ def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _publish(unfinished: Path, done: Repair, report: Path) -> None:
-    """Write report, digest file and image; the image comes last, so that it never exists without the other files."""
+    """Write report, digest file and finally the image, so that the image never exists without the other files."""
     assert done.output is not None
     try:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())

@@ -147,7 +147,7 @@ class StringTableCheck:
         return self._moved.setdefault(serial, self._reach() + len(self._moved) + 1)
 
     def encode(self) -> bytes | None:
-        """Encode the table with every serial in use, missing ones as `unknown-SERIAL`; None if nothing changes."""
+        """Encode the table, with `unknown-SERIAL` for each missing serial in use; return None if nothing changes."""
         if not self._changed and not self.incomplete:
             return None
         entries = dict(self._entries)

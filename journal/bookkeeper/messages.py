@@ -32,7 +32,7 @@ class RequestFlag(IntFlag):
 
 
 class ResultCode(IntEnum):
-    """Result of a request; the numbers are those of protocol v2."""
+    """Result of a request, with the numbers of protocol v2."""
 
     OK = 0
     NO_LEDGER = 1

@@ -9,7 +9,7 @@
        After a replacement, the LAC in written entries no longer increases: another recovery must write these entries
        again, because it does not learn of the replacement before the close.
     4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. If several recoveries
-       run, one of them succeeds, and the others use its result.
+       run, one recovery succeeds, and the other recoveries use its result.
 
 A bookie that does not answer, or has a damaged entry, proves neither presence nor absence.
 """
@@ -69,7 +69,7 @@ class LedgerRecovery:
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
             except ZnodeVersionError:
-                # Another recovery, the writer's close, or our own attempt succeeded; the metadata show the outcome.
+                # Another recovery, the writer's close, or our earlier attempt succeeded; the metadata show the outcome.
                 continue
             return closed
 

@@ -4,8 +4,8 @@
     notes   `unnamed_<ledger>` for a ledger that has no name yet, or has lost its name. Hadoop does not have notes.
 
 The transaction that adds or removes a ledger's name also removes or adds its note. Every ledger of this program
-therefore has a name or a note. A recovery fences a ledger that has a note, marks the note so that the ledger's writer
-can no longer name the ledger, and deletes the ledger and the note. BookKeeperJournalManager never deletes ledgers
+therefore has a name or a note. A recovery fences a ledger with a note, and marks the note so that the ledger's writer
+can no longer name the ledger. Then it deletes the ledger and the note. BookKeeperJournalManager never deletes ledgers
 without a name.
 """
 
@@ -67,7 +67,7 @@ class SegmentLedgers:
         try:
             self._znodes.create(self._paths.unnamed(ledger_id), _NEW)
         except ZnodeExistsError:
-            # Ids are used only once, so our own earlier attempt created the note.
+            # Ids are used only once, so our earlier attempt created the note.
             return
 
     def name(self, segment: SegmentLedger) -> None:
@@ -95,7 +95,7 @@ class SegmentLedgers:
         try:
             self._znodes.commit([Create(path, data), Delete(before)])
         except (ZnodeExistsError, MissingZnodeError):
-            # Our own earlier attempt succeeded, or an attempt stopped between the two steps.
+            # Our earlier attempt succeeded, or an attempt stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
                 problem = "it names another ledger" if found is not None else "its segment in progress no longer exists"

@@ -1,8 +1,8 @@
 """The two znodes by which writers of a BookKeeper journal exclude each other, and the errors of these writers.
 
 maxtxid             A txid that increases with every segment. No segment begins at or before this txid (MaxTxId).
-CurrentInprogress   The segment that is being written. A writer sets this znode only if the znode still has the version
-                    that the writer has read, so that one of two writers fails (CurrentInprogress).
+CurrentInprogress   The segment that is being written. A writer sets this znode only if its version has not changed
+                    since the writer read it, so that one of two writers fails (CurrentInprogress).
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> D
     These transactions are byte-identical in `need` copies, where `need` is a majority of the nodes. A START_LOG_SEGMENT
     at the end does not count, because every attempt to begin a segment writes the same operation. If there are at least
     `need` copies, and no two copies differ in their common part, transactions that a node knows to be committed also
-    count, because any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove
-    nothing: the other nodes may have purged the segment, and these copies may come from a disconnected writer.
+    count. The reason is that any majority of copies includes the copy of a node that acknowledged them. Fewer copies
+    prove nothing: the other nodes may have purged the segment, and these copies may come from a disconnected writer.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [

@@ -53,7 +53,7 @@ class NodeAnswer:
 
     @property
     def leftover(self) -> str:
-        """Name of the open segment that prevents a Hadoop node from listing its segments; "" if there is none."""
+        """Name of the open segment that prevents a Hadoop node from listing its segments; "" if no segment does."""
         return leftover_segment(self.fault)
 
     @property

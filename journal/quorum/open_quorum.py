@@ -55,7 +55,7 @@ def open_quorum_journal(
         queue_limit=settings.queue_limit,
         nameservice=nameservice,
     )
-    # Each call has its own timeout; a connection times out after the longest timeout of a call.
+    # Each call has a timeout; a connection times out after the longest of these timeouts.
     timeout = max(DEFAULT_TIMEOUT, settings.longest_call)
     clients: dict[str, NodeClient] = {
         str(node): QJournalClient(node.host, node.port, user=user, timeout=timeout, nameservice=nameservice)

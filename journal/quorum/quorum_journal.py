@@ -20,10 +20,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class QuorumJournal:
-    """`Journal` on JournalNodes; its errors contain the nodes' own messages.
+    """`Journal` on JournalNodes; its errors contain the messages of the nodes.
 
-    A fenced writer fails permanently. A writer that lost its majority can continue after `recover`, which learns from
-    the epochs that the nodes have promised since then whether the writer was fenced.
+    A fenced writer fails permanently. A writer that lost its majority can continue after `recover`. From the epochs
+    that the nodes have promised since then, `recover` determines whether the writer was fenced.
 
     Args:
         address: the nodes, and the journal's name on them.

@@ -48,9 +48,9 @@ class _ReportedCopy:
 class SegmentRecovery:
     """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
-    This recovery is stricter than Hadoop's recovery. Hadoop's JournalNode keeps its copy of the segment if this copy is
-    as long as the chosen copy, and finalizes any copy of the right length. Here, a node takes part only if it has
-    reported its copy, and has confirmed that the copy is identical or was replaced.
+    This recovery is stricter than Hadoop's recovery. Hadoop's JournalNode keeps a copy that is as long as the chosen
+    copy, and finalizes any copy of the right length. Here, a node takes part only if it has reported its copy, and has
+    confirmed that the copy is identical or was replaced.
 
     Args:
         addresses: addresses of the ensemble's nodes, in the same order.

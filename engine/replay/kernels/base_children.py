@@ -290,7 +290,7 @@ def _has_table(state, number):
 
 @step
 def _make_table(state, number):
-    """Create a table of a directory's names; return False if there is no space for the table yet."""
+    """Create a table of a directory's names; return False if space for the table must be reserved first."""
     about = opened_of(state)[number]
     if state.named_wanted:
         return False

@@ -198,7 +198,7 @@ def note_created(state, directory, row):
 
 @step
 def _has_acl(holder, given):
-    """Return whether a new child of a directory may receive an ACL, either its own or an inherited ACL."""
+    """Return whether a new child of a directory may receive an ACL, either given or inherited."""
     inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
     return given or inherits or holder["marks"] & ACL_DUE != 0
 

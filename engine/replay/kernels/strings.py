@@ -56,7 +56,7 @@ def read_client(state, offset, row):
     """Set the client name and machine of a row from the file under construction at `offset`.
 
     Returns:
-        `DONE`, `AGAIN`, or `UNUSUAL` for a record with fields other than those of `FileUnderConstructionFeature`.
+        `DONE`, `AGAIN`, or `UNUSUAL` for a record with fields that `FileUnderConstructionFeature` does not declare.
     """
     buf = inodes_of(state)
     start, end = record_span(buf, offset)
@@ -82,7 +82,7 @@ def read_client(state, offset, row):
 
 @step
 def _only(buf, pos, end, wanted):
-    """Return (start, end) of the message in the only field with a tag; -1 if there are no or several such fields."""
+    """Return (start, end) of the message in the only field with a tag; -1 if no or several fields have it."""
     first = np.int64(-1)
     behind = np.int64(-1)
     while 0 <= pos < end:

@@ -18,7 +18,7 @@ def find_missing(buf, pos, ids, referred, out):
 
     Args:
         buf, ids, referred: INODE_DIR, the ids of all inodes in ascending order, and the id by number of a reference.
-        out: result, rows of (what is missing, inode id, id of the entry's directory); the directory's own row is first.
+        out: result: rows of (kind of missing inode, inode id, id of the entry's directory), the directory's row first.
 
     Returns:
         (position of the first entry that was not walked completely, rows filled, damaged). If that entry is not

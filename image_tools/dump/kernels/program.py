@@ -83,7 +83,7 @@ class Paths(NamedTuple):
     """Paths of inodes, and local time; all arrays are empty for a program that prints neither.
 
     Attributes:
-        parents: row of an inode's directory by slot, -1 if there is none.
+        parents: row of an inode's directory by slot, or -1.
         in_tree: whether a directory is in the tree below the root, by row.
         bounds, paths: bounds and bytes of the directories' paths.
         changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last

@@ -169,7 +169,7 @@ def _parses_in_python(buf, pos, end, message, fields, required, stack):
 @measured_by("buf")
 @kernel
 def first_unparsable(buf, pos, message, fields, required):
-    """Return the offset of the first delimited record from `pos` that a parser refuses, `PARSED` if there is none.
+    """Return the offset of the first delimited record from `pos` that a parser refuses, or `PARSED`.
 
     Args:
         message, fields, required: see `_parses`; all records are the same kind of message.

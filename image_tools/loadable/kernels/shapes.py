@@ -98,8 +98,8 @@ def _decides(tag):
 def note_shape(buf, pos, end, kind, row, table, values, masks):
     """Store the shape of an accepted record in the usual form, unless records often matched the shape in `row`.
 
-    The bits that have to be equal are the tags, the lengths, the highest bit in each byte of a number, and the values
-    that decide whether a loader accepts the record.
+    These bits must be equal: the tags, the lengths, the highest bit in each byte of a number, and the values that
+    decide whether a loader accepts the record.
     """
     if row < 0:
         return

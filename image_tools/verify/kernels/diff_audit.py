@@ -16,7 +16,7 @@ def count_references(buf, diffs, uses):
         buf, diffs: SNAPSHOT_DIFF, and its rows of `history.DIFF_DTYPE`.
 
     Returns:
-        Index of the first diff with a damaged list, -1 if there is none.
+        Index of the first diff with a damaged list, or -1.
     """
     for i in range(diffs.size):
         pos, end = record_span(buf, diffs[i]["offset"])

@@ -32,7 +32,7 @@ DST = 1
 
 @kernel
 def slot_of_id(ids, slots, inode_id):
-    """Return the slot of an inode, -1 if there is none; `slots` is empty if the ids increase in file order."""
+    """Return the slot of an inode, or -1; `slots` is empty if the ids increase in file order."""
     found = find_id(ids, inode_id)
     return slots[found] if found >= 0 and slots.size > 0 else found
 
@@ -73,11 +73,11 @@ def audit_directories(
     """Walk the DirEntry records of `dirs` from `pos`; fill a row for each entry from `count`.
 
     Args:
-        parents, offsets, following, flags: results by entry: slot of the parent (-1 if there is none), offset, the next
-            entry of the same parent (-1 if there is none), and the faults.
+        parents, offsets, following, flags: results by entry: slot of the parent (or -1), offset, the next
+            entry of the same parent (or -1), and the faults.
         buf, ids, slots, records, kinds: the INODE section, its sorted ids, their slots, offset and kind by slot.
-        owner: slot of the first directory that lists an inode, by slot; -1 at the start, and the root's own slot for
-            the root.
+        owner: by slot, the slot of the first directory that lists the inode; initially -1, but the root's slot for the
+            root.
         entry_of: a directory's first entry, by slot; -1 at the start.
         reference_owner: slot of the first directory that uses a reference, by its number; -1 at the start.
 
@@ -158,7 +158,7 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
     """Walk the INodeReference records of `buf` from `pos`; fill a row for each record from `count`.
 
     Args:
-        offsets, referred, kinds, snapshots: results: offset, slot of the inode (-1 if there is none), `DST` or
+        offsets, referred, kinds, snapshots: results: offset, slot of the inode (or -1), `DST` or
             `WITH_NAME`, and dstSnapshotId or lastSnapshotId; -1 in `kinds` for a record that fails `is_reference`.
         ids, slots: sorted inode ids and their slots.
 
