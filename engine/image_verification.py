@@ -1,6 +1,6 @@
 """Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
-A verification is either not started, running, or finished. `confirm` starts it if necessary and waits for the result,
+A verification is not started, running or finished. `confirm` starts it if necessary and waits for the result,
 so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 

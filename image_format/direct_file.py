@@ -29,7 +29,7 @@ import numpy as np
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
 
 _BOUND = 0.25
-"""Share of the time spent waiting for the disk from which on the disk counts as the bottleneck."""
+"""Minimum share of the time spent waiting for the disk at which the disk counts as the bottleneck."""
 _BETTER = 1.1
 _SETTLED = 64
 

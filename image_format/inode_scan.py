@@ -81,7 +81,7 @@ def inode_section(image: ImageFile) -> Bytes:
 
 
 def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
-    """Return (the section's header, offset of the first record); raises RecordError if it is damaged."""
+    """Return (the section's header, offset of the first record); raise RecordError if it is damaged."""
     place = image.place("INODE")
     record = read_record(inode_section(image).data, 0, place)
     return parse_message(pb.INodeSection, record, place), record.end

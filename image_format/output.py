@@ -119,7 +119,7 @@ class DigestingFileSet:
         return WrittenFiles(self._digest.digest(), self._size, complete, self.failures)
 
     def abort(self) -> None:
-        """Stop and remove all files; does nothing after `close`.
+        """Stop and remove all files; do nothing after `close`.
 
         Raises:
             ImageStorageError: a file cannot be removed.

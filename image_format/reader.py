@@ -274,7 +274,7 @@ class ImageFile:
         return sum(self._decompressed[name].size if name in self._decompressed else each for name, each in lengths)
 
     def decompress(self, names: Iterable[str]) -> None:
-        """Decompress several sections in parallel, for later calls of `section`; does nothing for a fast codec.
+        """Decompress several sections in parallel, for later calls of `section`; do nothing for a fast codec.
 
         Raises:
             CodecError, ImageStorageError: see `section`; raised for the first of `names` that cannot be decompressed.

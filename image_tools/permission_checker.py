@@ -77,7 +77,7 @@ class PermissionChecker:
                 self.check(place.inode, path[:number] if hadoop3 else path, Access.EXECUTE, names)
 
     def check(self, inode: pb.INode, path: Sequence[bytes], access: Access, names: SerialNames) -> None:
-        """Check an access to the inode at a path; raises ReadRefusedError if it is denied."""
+        """Check an access to the inode at a path; raise ReadRefusedError if it is denied."""
         if self.unlimited or self.may(inode, access, names):
             return
         owner = names.owner(_permission(inode))

@@ -43,7 +43,7 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context; keep a lock that is already held. Raises the same errors as `take`."""
+        """Hold the lock within the context, and keep a lock that is already held; raise the same errors as `take`."""
         held_before = self._lock.held
         self.take()
         try:
@@ -86,7 +86,7 @@ def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | st
 
 
 def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
-    """Remove as many files as possible, in order; raises JournalStorageError if some files remain."""
+    """Remove as many files as possible, in order; raise JournalStorageError if some files remain."""
     failures = []
     for path in paths:
         try:

@@ -49,7 +49,7 @@ class JournalLifecycle(Generic[R, W]):
             raise JournalInUseError(f"segment {first} is being written", file=self._location, txid=first)
 
     def require_recovered(self, first_txid: int) -> R:
-        """Return the recovery's result; raises JournalError, with `first_txid`, if the journal was not recovered."""
+        """Return the recovery's result; raise JournalError, with `first_txid`, if the journal was not recovered."""
         self.refuse_while_writing()
         if self.recovered is None:
             hint = "Call recover first; recovery keeps all synced transactions."

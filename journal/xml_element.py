@@ -92,20 +92,20 @@ class XmlElement:
         return self._untaken.pop(tag, [])
 
     def string(self, tag: str) -> str:
-        """Return the text of the only child `tag`; raises the same errors as `one`."""
+        """Return the text of the only child `tag`; raise the same errors as `one`."""
         return self.one(tag).content()
 
     def optional_string(self, tag: str) -> str | None:
-        """Return the text of the child `tag`, or None if it is missing; raises the same errors as `optional`."""
+        """Return the text of the child `tag`, or None if it is missing; raise the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.content()
 
     def integer(self, tag: str) -> int:
-        """Return the number in the only child `tag`; raises the same errors as `one`."""
+        """Return the number in the only child `tag`; raise the same errors as `one`."""
         return self.one(tag).number()
 
     def optional_integer(self, tag: str) -> int | None:
-        """Return the number in the child `tag`, or None if it is missing; raises the same errors as `optional`."""
+        """Return the number in the child `tag`, or None if it is missing; raise the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.number()
 

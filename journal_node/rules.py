@@ -99,7 +99,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
 
 
 def promise(now: Epochs, epoch: int) -> Epochs:
-    """Return the state after promising `epoch`; raises JavaIOError if the promise is impossible (Journal.newEpoch)."""
+    """Return the state after promising `epoch`; raise JavaIOError if the promise is impossible (Journal.newEpoch)."""
     if epoch <= now.promised:
         raise JavaIOError(f"the proposed epoch {epoch} is not above the last promised epoch {now.promised}")
     if epoch - now.promised > _MAX_STEP:

@@ -57,7 +57,7 @@ class SegmentFiles:
             return self._listed()
 
     def find(self, first: int) -> StoredSegment | None:
-        """Return the segment that begins with `first`; raises IllegalStateError if several segments do."""
+        """Return the segment that begins with `first`; raise IllegalStateError if several segments do."""
         return self._only(first, self.listed())
 
     def open(self, first: int, *, in_progress_ok: bool) -> tuple[StoredSegment, BinaryIO] | None:

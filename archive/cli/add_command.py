@@ -1,4 +1,4 @@
-"""`checkpointer archive add`: archive the contents of a storage directory."""
+"""`checkpointer archive add`: archives the contents of a storage directory."""
 
 from __future__ import annotations
 

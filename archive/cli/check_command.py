@@ -1,4 +1,4 @@
-"""`checkpointer archive check`: whether every archived moment can be restored."""
+"""`checkpointer archive check`: checks whether every archived moment can be restored."""
 
 from __future__ import annotations
 

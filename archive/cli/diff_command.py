@@ -1,4 +1,4 @@
-"""`checkpointer archive diff`: what changed between two moments."""
+"""`checkpointer archive diff`: shows the changes between two moments."""
 
 from __future__ import annotations
 

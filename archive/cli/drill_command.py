@@ -1,4 +1,4 @@
-"""`checkpointer archive drill`: restore a random moment, load it, and report the time."""
+"""`checkpointer archive drill`: restores a random moment, loads it, and reports the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer archive list`: what an archive contains, and what it can restore."""
+"""`checkpointer archive list`: lists the content of an archive, and the moments that it can restore."""
 
 from __future__ import annotations
 

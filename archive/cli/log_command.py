@@ -1,4 +1,4 @@
-"""`checkpointer archive log`: every transaction on a path, and its user."""
+"""`checkpointer archive log`: lists every transaction on a path, with its user."""
 
 from __future__ import annotations
 

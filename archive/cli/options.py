@@ -1,4 +1,4 @@
-"""Options of the archive commands, and moments given by transaction, time or deletion."""
+"""Options of the archive commands, and the parsing of moments."""
 
 from __future__ import annotations
 

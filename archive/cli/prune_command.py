@@ -1,4 +1,4 @@
-"""`checkpointer archive prune`: remove objects that retention rules do not keep."""
+"""`checkpointer archive prune`: removes objects that retention rules do not keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer archive restore`: a moment as a storage directory from which a NameNode starts."""
+"""`checkpointer archive restore`: restores a moment to a storage directory from which a NameNode starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer archive show`: what is needed to restore a moment."""
+"""`checkpointer archive show`: shows the objects that are needed to restore a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer undelete`: undo a deletion in a stopped NameNode's storage directory, without an archive."""
+"""`checkpointer undelete`: undoes a deletion in a stopped NameNode's storage directory, without an archive."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def set_row_default(table: InodeTable, row: int) -> None:
 
 
 def set_record_default(directory: pb.INodeDirectory) -> bool:
-    """Set the same quota in the record of a snapshot's directory; return whether the record changed."""
+    """Set this quota in the record of a directory in a snapshot; return whether the record changed."""
     if not (directory.typeQuotas.quotas and directory.nsQuota >> 63 and directory.dsQuota >> 63):
         return False
     directory.nsQuota = MAX_QUOTA

@@ -1,4 +1,4 @@
-"""Output of text to standard output, or to a file that appears complete or not at all."""
+"""Writes text to standard output, or to a file that appears complete or not at all."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _find(browser: ImageBrowser, path: bytes) -> Place:
 
 
 def sized(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
-    """Return the path and the sums of the subtree at an inode; raises the same errors as `ImageBrowser.content`."""
+    """Return the path and the sums of the subtree at an inode; raise the same errors as `ImageBrowser.content`."""
     return {"path": listed.path, **browser.content(listed.place).totals._asdict()}
 
 

@@ -135,7 +135,7 @@ def format_max_txid(txid: int) -> bytes:
 
 
 def parse_max_txid(data: bytes | None, *, file: str) -> int:
-    """Return the txid; raises JournalError if the value is invalid."""
+    """Return the txid; raise JournalError if the value is invalid."""
     return _parsed(pb.MaxTxIdProto(), data, file).txId
 
 
@@ -144,7 +144,7 @@ def format_current(path: str, hostname: str) -> bytes:
 
 
 def parse_current(data: bytes | None, *, file: str) -> str | None:
-    """Return the path of the segment in progress, or None; raises JournalError if the value is invalid."""
+    """Return the path of the segment in progress, or None; raise JournalError if the value is invalid."""
     return _parsed(pb.CurrentInprogressProto(), data, file).path if data else None
 
 

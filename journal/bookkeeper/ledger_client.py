@@ -115,7 +115,7 @@ class LedgerClient:
         return ReadLedger(self, ledger_id, metadata, ledger_codec(ledger_id, metadata, self._password))
 
     def open(self, ledger_id: int) -> ReadLedger:
-        """Open a ledger for reading without disturbing its writer. Raises the same errors as `recover`."""
+        """Open a ledger for reading without disturbing its writer; raise the same errors as `recover`."""
         metadata, _ = self.store.read(ledger_id)
         codec = ledger_codec(ledger_id, metadata, self._password)
         if not metadata.closed:
@@ -292,7 +292,7 @@ class ReadLedger:
         self._codec = codec
 
     def entry(self, entry_id: int) -> LedgerEntry:
-        """Return one entry; raises the same errors as `entries`."""
+        """Return one entry; raise the same errors as `entries`."""
         return self._read(entry_id, entry_id)[0]
 
     def entries(self, first: int) -> Iterator[LedgerEntry]:

@@ -85,12 +85,12 @@ def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[Edit
 
 
 def first_txid(payload: bytes, layout_version: int) -> int | None:
-    """Return the first txid of an entry; None if the entry is empty. Raises the same errors as `decode_ops`."""
+    """Return the first txid of an entry, or None for an empty entry; raise the same errors as `decode_ops`."""
     return next((txid for txid, _ in operation_ends(payload, layout_version)), None)
 
 
 def last_txid(payload: bytes, layout_version: int) -> int | None:
-    """Return the last txid of an entry; None if the entry is empty. Raises the same errors as `decode_ops`."""
+    """Return the last txid of an entry, or None for an empty entry; raise the same errors as `decode_ops`."""
     last = None
     for txid, _ in operation_ends(payload, layout_version):
         last = txid

@@ -78,7 +78,7 @@ def is_v2(packet: Buffer) -> bool:
 
 
 def encode_request(request: BookieRequest) -> bytes:
-    """Return the packet of `request`; raises ValueError if protocol v2 has no such request."""
+    """Return the packet of `request`; raise ValueError if protocol v2 has no such request."""
     match request:
         case AddRequest():
             return _HEADER.pack(_VERSION, Operation.ADD, request.flags) + request.master_key + request.body
@@ -119,7 +119,7 @@ def decode_request(packet: Buffer) -> BookieRequest:
 
 
 def encode_response(response: BookieResponse) -> bytes:
-    """Return the packet of `response`; raises ValueError if protocol v2 has no such response."""
+    """Return the packet of `response`; raise ValueError if protocol v2 has no such response."""
     match response:
         case AddResponse():
             return _ANSWER.pack(_VERSION, Operation.ADD, 0, response.code, response.ledger_id, response.entry_id)

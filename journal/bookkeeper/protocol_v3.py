@@ -118,7 +118,7 @@ def encode_response(answer: V3Response) -> bytes:
 
 
 def parse(message: pb.Request | pb.Response, packet: Buffer) -> None:
-    """Parse a packet into `message`; raises FrameError if the packet is invalid."""
+    """Parse a packet into `message`; raise FrameError if the packet is invalid."""
     try:
         message.ParseFromString(bytes(packet))
     except DecodeError as fault:

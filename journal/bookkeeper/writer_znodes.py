@@ -64,7 +64,7 @@ class CurrentInprogress:
         self._location = location
 
     def refuse_another(self, first_txid: int) -> int:
-        """Return the version of the znode; raises JournalInUseError if it names an existing segment."""
+        """Return the version of the znode; raise JournalInUseError if it names an existing segment."""
         data, version = self._znodes.get(self._path)
         path = parse_current(data, file=self._path)
         if path is not None and self._znodes.exists(path):
@@ -72,7 +72,7 @@ class CurrentInprogress:
         return version
 
     def set(self, path: str, version: int) -> None:
-        """Name the segment at `path`; raises JournalInUseError if another writer was faster."""
+        """Name the segment at `path`; raise JournalInUseError if another writer was faster."""
         data = format_current(path, _host_name())
         try:
             self._znodes.set(self._path, data, version)

@@ -1,4 +1,4 @@
-"""`checkpointer edits dump`: every operation of a segment as XML or JSON."""
+"""`checkpointer edits dump`: prints every operation of a segment as XML or JSON."""
 
 from __future__ import annotations
 

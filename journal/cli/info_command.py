@@ -1,4 +1,4 @@
-"""`checkpointer edits info`: summary of an edit log segment."""
+"""`checkpointer edits info`: prints a summary of an edit log segment."""
 
 from __future__ import annotations
 

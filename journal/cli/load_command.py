@@ -1,4 +1,4 @@
-"""`checkpointer edits load`: a binary segment from XML or JSON."""
+"""`checkpointer edits load`: creates a binary segment from XML or JSON."""
 
 from __future__ import annotations
 

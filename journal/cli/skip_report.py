@@ -1,4 +1,4 @@
-"""The report of `edits recover --skip`: skipped operations, and operations that depend on them."""
+"""The report of `edits recover --skip` on skipped operations and the operations that depend on them."""
 
 from __future__ import annotations
 

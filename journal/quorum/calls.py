@@ -181,7 +181,7 @@ def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[
 
 
 def answers_to(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[dict[str, T]]:
-    """Return the responses by node; raises the same errors as `reached`."""
+    """Return the responses by node; raise the same errors as `reached`."""
     tally = yield from reached(ask, txid=txid)
     return dict(tally.answers)
 

@@ -54,7 +54,7 @@ class Driver(Protocol):
     """Interface of drivers, which run procedures on an ensemble."""
 
     def run(self, procedure: Procedure[T]) -> T:
-        """Run `procedure` to its end; raises its errors, and JournalClosedError once the driver is closed."""
+        """Run `procedure` to its end; raise its errors, and JournalClosedError once the driver is closed."""
 
     def locked(self, action: Callable[[], T]) -> T:
         """Run `action` with exclusive access to the ensemble, and return its result."""
