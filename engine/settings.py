@@ -47,8 +47,8 @@ class MergeSettings:
     Attributes:
         codec: Hadoop's class name of the codec of new images; "" for no compression, None for the base image's codec;
             see `codec_to_write`.
-        layout_version: layout version of new images, which also selects the rules of replay; None for the layout version
-        of the base image.
+        layout_version: layout version of new images, which also selects the rules of replay; None for the base image's
+            version.
         allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
         sub_sections: see `write_image`.
         rules: settings of the cluster that affect replay.

@@ -143,7 +143,7 @@ class SnapshotIndex(SnapshotSections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return marks by slot: inodes in `inode_ids`, directories that contain references, and all directories above."""
+        """Return marks by slot of `inode_ids`, of directories that contain references, and of all directories above."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)

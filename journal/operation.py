@@ -65,7 +65,7 @@ def field(
         since: first layout version whose bytes contain the field; in older layouts, the value is `default`.
         part: encoding that this field shares with neighbouring fields of the same `part`.
         default: value of the field if the constructor does not receive one. Without a default, the constructor requires
-        a value.
+            a value.
         values_since: the possible values, each with the first layout version whose releases know it, or None for a
             value as old as the field; empty if every value is possible.
     """

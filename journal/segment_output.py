@@ -114,7 +114,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
 
     Raises:
         JournalStorageError: the file cannot be written, or exists and may not be replaced; the temporary file is
-        removed.
+            removed.
         Exception: errors of `fill`; the temporary file is removed.
     """
     refuse_special(output)

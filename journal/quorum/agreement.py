@@ -26,7 +26,7 @@ class SegmentCopy:
 
     Attributes:
         committed: newest transaction that the node knows to be committed; None for releases before 3.0, which do not
-        report it.
+            report it.
     """
 
     content: Buffer

@@ -72,7 +72,7 @@ class QuorumSettings:
         http_open, http_read: timeouts for downloading a segment.
         queue_limit: bytes of records that may wait in the queue of one node.
         tail_in_progress: whether the newest transactions are requested from the nodes' caches before segments are
-        streamed.
+            streamed.
         max_tail_transactions: maximum number of transactions in one response from a node's cache.
     """
 
