@@ -84,7 +84,7 @@ class _OpenedImage:
 class WarmNamespace:
     """An image with the edits that follow it, from which the next image is made, and a context manager that closes it.
 
-    Not thread-safe, except for `reading`. After a fault within a step nothing is usable: call `load` again.
+    Not thread-safe, except for `reading`. After a fault within a step, the namespace is unusable until the next `load`.
 
     Args:
         recorder: records the applied transactions; None if not needed.
@@ -339,7 +339,7 @@ class WarmNamespace:
     def rebase(self) -> None:
         """Make the image of the last `save` the base; without such an image, do nothing.
 
-        If the image cannot be opened, or its file was replaced, nothing is usable afterwards.
+        If the image cannot be opened, or its file was replaced, the namespace is not usable afterwards.
         """
         base = self._next_base
         if base is None:

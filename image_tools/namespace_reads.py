@@ -146,7 +146,7 @@ class NamespaceReads:
     """Reads by one caller. Every method raises ReadRefusedError where a NameNode responds with an exception.
 
     Args:
-        permissions: permissions of the caller; None if any user may see everything.
+        permissions: permissions of the caller; None if any user may read the whole namespace.
         page_size: maximum number of entries in one page of a directory.
 
     Attributes:

@@ -46,7 +46,7 @@ class PermissionChecker:
 
     Attributes:
         groups: the caller's groups.
-        superuser: whether everything is allowed.
+        superuser: whether all accesses are allowed.
         enforced: whether permissions are checked (dfs.permissions.enabled).
     """
 

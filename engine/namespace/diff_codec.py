@@ -215,7 +215,7 @@ class DiffDecoder:
         if self._table.kind[found] == DIRECTORY:
             self._place_row(found, row)
         else:
-            # A symlink that was changed may be elsewhere.
+            # A changed symlink may have another place.
             self._table.parent[found] = row
         return found
 

@@ -237,7 +237,7 @@ class Namespace:
             suspicious: also check snapshots that show no sign of an inconsistency.
 
         Raises:
-            InconsistentNamespaceError: something is inconsistent, and the healing mode is `STRICT`.
+            InconsistentNamespaceError: the snapshots are inconsistent, and the healing mode is `STRICT`.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
@@ -250,7 +250,7 @@ class Namespace:
     def needs_verification(self) -> bool:
         """Whether an image of this namespace must be verified before it is used.
 
-        Verification is required if something was healed, or if an inode's name in snapshots outlives its last snapshot.
+        Verification is required after healing, or if an inode's name in snapshots outlives its last snapshot.
         A directory then still has the name as a child or in a newer diff. If the name of a directory above lasts even
         longer, a NameNode cannot load the image.
         """
@@ -281,7 +281,7 @@ class Namespace:
         self.leases.remove(row)
 
     def remove(self, row: int, latest: int, *, was_dst: bool) -> None:
-        """Remove an unlinked inode and everything below it, except for data that snapshots need.
+        """Remove an unlinked inode and its descendants, except for data that snapshots need.
 
         Args:
             latest: newest snapshot that contained its path.

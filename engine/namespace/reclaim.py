@@ -93,7 +93,7 @@ class Reclaimer(FileReclaimer):
         return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
-        """Return the entries of a directory at a snapshot in name order, except entries that nothing touched."""
+        """Return the entries of a directory at a snapshot in name order, except untouched entries."""
         names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
@@ -143,7 +143,7 @@ class Reclaimer(FileReclaimer):
             )
 
     def destroy_inode(self, row: int) -> None:
-        """Destroy an inode and everything below it."""
+        """Destroy an inode and its descendants."""
         if self._table.flags[row] & DROPPED:
             return
         if self._table.kind[row] == DIRECTORY:

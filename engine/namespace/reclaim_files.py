@@ -43,7 +43,7 @@ class FileReclaimer(ABC):
 
     @abstractmethod
     def destroy_inode(self, row: int) -> None:
-        """Destroy an inode and everything below it."""
+        """Destroy an inode and its descendants."""
 
     def clean_file(self, row: int, snapshot: int, prior: int) -> None:
         """Implement INodeFile.cleanSubtree."""

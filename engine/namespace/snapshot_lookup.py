@@ -51,7 +51,7 @@ class SnapshotLookup:
         """Return the directories that have the root diff of a deleted snapshot.
 
         A NameNode that merges diffs may assign a snapshot's root diff to a snapshot of a directory above. If that
-        snapshot is deleted while the directory is elsewhere, the diff remains.
+        snapshot is deleted while the directory is in another place, the diff remains.
         """
         if not self._snapshots.any_gone:
             return []

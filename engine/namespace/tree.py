@@ -176,7 +176,7 @@ class Tree:
         """Note the directory in which the image stores an inode.
 
         Raises:
-            RecordError: the inode is also elsewhere, or a directory is below itself.
+            RecordError: the inode has two places, or a directory contains itself.
         """
         held = NO_ROW if row == NO_ROW else int(self.table.parent[row])
         loops = self.table.kind[row] == DIRECTORY and self.is_ancestor(row, directory)
@@ -425,7 +425,7 @@ class Tree:
             self.dropped[slot] = False
 
     def drop_untouched(self, directory: int) -> None:
-        """Drop the unread children in the base image, and everything below them.
+        """Drop the unread children in the base image and their descendants.
 
         `marked_children` was read before, so nothing else refers to these inodes.
         """

@@ -58,7 +58,7 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
 
 
 def remove(namespace: Namespace, row: int, timestamp: int) -> None:
-    """Remove an inode and everything below it, and update its parent's mtime."""
+    """Remove an inode and its descendants, and update its parent's mtime."""
     recorder = namespace.recorder
     snapshottable = namespace.check_no_snapshots(row)
     parent = int(namespace.table.parent[row])

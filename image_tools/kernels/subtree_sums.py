@@ -260,7 +260,7 @@ def _climb(row, above, totals, marks, files, directories, length, space, marked)
 
 @lean_kernel
 def _move(held, place, sign, above, totals, marks):
-    """Add an inode with everything below it to the sums of `place` and above, or subtract it (`sign`)."""
+    """Add an inode with its descendants to the sums of `place` and above, or subtract it (`sign`)."""
     own = np.int64(held["sums"])
     if own >= 0:
         total = totals[own]

@@ -91,7 +91,7 @@ def repair_image(
     """Write a repaired copy of an image, its digest file and a report; replace existing files.
 
     Every pass verifies the image of the previous pass. An image is published only when a pass finds nothing more to
-    repair. If the first pass finds nothing, nothing is written.
+    repair. If the first pass finds nothing to repair, no file is written.
 
     Args:
         path: the image, opened read-only.

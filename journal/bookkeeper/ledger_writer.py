@@ -18,7 +18,7 @@ Faults that cannot occur, with the reasons:
 - Loss of an acknowledged entry: an ack quorum has the entry on disk, and a recovery asks enough bookies to reach at
 least one bookie of this quorum.
 - An acknowledgement of an entry that a recovery has already found missing: fewer bookies than an ack quorum remain
-  unfenced, and the first FENCED response stops the writer, whatever the other bookies respond.
+  unfenced, and the first FENCED response stops the writer, regardless of all other responses.
 - A response of a replaced bookie that counts for its replacement: every request records the turn of its position in the
   ensemble.
 - A new segment that contains an entry acknowledged only on the old ensemble: no entry is acknowledged while

@@ -3,7 +3,7 @@
     1. The state OPEN becomes IN_RECOVERY by compare-and-set. A recovery that another client began is continued.
     2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
     3. After the newest reported LAC, each entry is read from any bookie that has it, and written to its whole write
-       set. The search ends at an entry that so many bookies lack that it cannot have been acknowledged. These reads
+       set. The search ends at an entry that too many bookies lack for it to have been acknowledged. These reads
        also fence the bookies.
        A bookie that fails during recovery is replaced for writing, but may still be asked for the writer's entries.
        After a replacement, the LAC in written entries no longer increases: another recovery must write these entries

@@ -12,7 +12,7 @@ Faults that cannot occur, with the reasons:
 
 - Two calls of a lane at the same time, or out of order: a lane has one thread, and returns the next call only after
   that thread has reported the end of the previous call.
-- A caller that waits forever for a node: `_wait` limits the time, whatever the node does. Time for which the process is
+- A caller that waits forever for a node: `_wait` limits the time for every node. Time during which the process is
   stopped (SIGSTOP) does not count, because one wait counts as at most one slice.
 - A lost wake-up: the lock under which a waiter reads a condition is also held when the condition is changed and
   notified.

@@ -1,4 +1,4 @@
-"""Removal of inodes outside snapshots and of everything below them, for kernels."""
+"""Removal of inodes outside snapshots and of their descendants, for kernels."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _place_among(ids, inode_id, near):
 
 @step
 def _drop_unread(state, directory_id):
-    """Drop base children without a row, and everything below them; return whether all directory entries are intact.
+    """Drop base children without a row and their descendants; return whether all directory entries are intact.
 
     Children were usually created together. Therefore, the slots of consecutive children usually differ by as much as
     their ids. For the same reason, each search for a directory starts where the last search ended.
@@ -138,7 +138,7 @@ def _drop_unread(state, directory_id):
 
 @step
 def remove(state, row):
-    """Drop an unlinked inode and everything below it; return False for a damaged base image, which ends the replay.
+    """Drop an unlinked inode and its descendants; return False for a damaged base image, which ends the replay.
 
     The links of a removed directory are unchained during the walk, because they are not read again.
     """
