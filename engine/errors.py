@@ -1,4 +1,4 @@
-"""Errors of a merge; each class defines the exit code of a process that ends with it."""
+"""Errors of a merge; each class defines the exit code of a process that ends with this error."""
 
 from __future__ import annotations
 

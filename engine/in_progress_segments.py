@@ -40,8 +40,8 @@ def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProg
     Raises:
         CorruptHeaderError: a header is truncated or was never written.
         UnsupportedEditsLayoutError: a layout is unknown.
-        CorruptOpError, TransactionGapError: valid operations follow a damaged one, or the txids have a gap or do not
-            start with the file name's txid.
+        CorruptOpError, TransactionGapError: valid operations follow a damaged operation, or the txids have a gap or do
+            not start with the file name's txid.
         StorageError: a file cannot be read.
     """
     try:

@@ -62,7 +62,7 @@ class LiveSums:
         self.update()
 
     def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sum of the inodes below some directories, and the directories that must be walked instead.
+        """Return the sum of the inodes below these directories, and the directories that must be walked instead.
 
         Raises:
             RecordError: a record is damaged.
@@ -114,7 +114,7 @@ class LiveSums:
         self._count, self._used, table.changes = table.count, int(used), 0
 
     def _grow(self) -> None:
-        """Allocate space for all rows of the table in advance, because a reader does not wait that long."""
+        """Allocate space for all rows of the table in advance, because a reader cannot wait for the allocation."""
         table, known = self._namespace.table, self._count
         if self._held.size < table.count:
             held = self._allocator.zeros(table.rows.size, HELD_DTYPE)

@@ -1,6 +1,6 @@
 """Snapshot diffs for readers, decoded without loading inodes, so that replay and the next image are unaffected.
 
-Diffs that edits touched are read from the namespace, and all others from the image.
+Diffs that edits touched are read from the namespace, and all other diffs from the image.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class SavedImage:
         self._file = _identity(path)
 
     def in_place(self) -> bool:
-        """Return whether the path still names the saved file, unchanged."""
+        """Return whether the path still belongs to the unchanged saved file."""
         return self._file is not None and self._file == _identity(self.path)
 
 

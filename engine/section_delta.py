@@ -118,7 +118,7 @@ def spliced(buffer: Bytes, start: int, cuts: SectionCuts, reads: SectionReads | 
 
 
 def _windows(buffer: Bytes, start: int, reads: SectionReads | None) -> Iterator[tuple[Bytes, int]]:
-    """Yield (window, its position) to cover the buffer, starting at `start`. A window is valid until the next one."""
+    """Yield (window, its position) to cover the buffer from `start` on. A window is valid until the next window."""
     if reads is None or start == buffer.size:
         yield buffer, 0
         return

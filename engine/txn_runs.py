@@ -279,7 +279,7 @@ class TxnRecorder:
                 return
 
     def check_resumed(self, read: Callable[[int], Iterator[EditOp]]) -> None:
-        """Begin another run if a segment that is read further differs from the run that it should continue.
+        """Begin another run if a segment no longer matches the run that its next transactions would continue.
 
         Args:
             read: returns transactions of the segment from a txid. If the source has only later transactions, nothing is
@@ -360,7 +360,7 @@ class TxnRecorder:
         """Record that all runs belong to the NameNode's past; discard the runs that need no further comparison.
 
         Args:
-            image: an image made here that the NameNode was found to have.
+            image: an image made here that was found on the NameNode.
         """
         runs = self.runs()
         if image is not None and self.base_unproven and image.txid > self.base.txid:

@@ -92,7 +92,7 @@ class WarmNamespace:
 
     Attributes:
         settings: may be replaced at any time, even by another thread. `codec` and `sub_sections` apply from the next
-            `save` on, others from the next `load` on; `layout_version` is only read at the beginning.
+            `save` on, all others from the next `load` on; `layout_version` is only read at the beginning.
         gate: separates the steps from the readers; occupied while an image is loaded or saved.
     """
 
@@ -379,7 +379,7 @@ class WarmNamespace:
         return size
 
     def _write(self, opened: _OpenedImage, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
-        """Write the image (`LoadedImage.write`), and convert it if its layout differs from the base image's."""
+        """Write the image (`LoadedImage.write`), and convert it if its layout differs from the base image's layout."""
 
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(
@@ -400,7 +400,7 @@ class WarmNamespace:
             opened.image.path.with_name(image_name(opened.loaded.namespace.last_txid)),
             spool_dir=self.settings.memory.folder,
         )
-        # only a scan can make the index of another layout
+        # only a scan can build the index of another layout
         return lambda: None
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:

@@ -152,7 +152,7 @@ class DirectFile:
         self._descriptor = self._direct = -1
 
     def _hand_on(self) -> None:
-        """Submit a full buffer, and wait until the next one is free."""
+        """Submit a full buffer, and wait until the next buffer is free."""
         self._reserve_ahead()
         buffer = self._buffers[self._number].data
         task = self._write_direct if self._mode.direct else self._write_cached
@@ -200,7 +200,7 @@ class DirectFile:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # Some file systems open a file with O_DIRECT but then cannot write to it.
+            # Some file systems open a file with O_DIRECT, but then cannot write to the file.
             self._mode.no_direct()
             count = 0
         # The remaining bytes are no longer a whole number of blocks.

@@ -157,7 +157,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
     """
     path = folder / f"{name}.npy"
     try:
-        # Mapped privately, so that kernels see the array type that they were compiled for.
+        # Mapped privately, so that kernels receive the array type for which they were compiled.
         array: npt.NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False).view(np.ndarray)
         return array
     except (OSError, ValueError, EOFError) as error:

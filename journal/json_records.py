@@ -38,7 +38,7 @@ _FILE = {
     "block_size": 134217728,  # dfs.blocksize
     "permissions": PermissionStatus("hdfs", "supergroup", 0o644),
 }
-# Default values of fields that a hand-written record may omit, although the operation has no default for them.
+# Default values of fields that a hand-written record may omit, although the operation does not define a default.
 _LEFT_OUT: dict[type[EditOp], dict[str, Any]] = {
     AddOp: {**_FILE, **_CLIENT},
     AppendOp: {**_CLIENT, "new_block": False},

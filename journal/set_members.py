@@ -1,4 +1,4 @@
-"""The members of a journal set with their states, and the check that enough members are left.
+"""Members of a journal set with their states, and the check that enough members work.
 
 A member is free (no open segment and no fault), written (with an open segment), or dropped (with a fault).
 

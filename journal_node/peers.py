@@ -1,4 +1,4 @@
-"""The other JournalNodes of a journal, and calls to them."""
+"""The other JournalNodes of a journal, and calls to these nodes."""
 
 from __future__ import annotations
 

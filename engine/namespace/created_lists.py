@@ -159,7 +159,7 @@ class CreatedLists:
         Changes that contradict the present children are ignored.
 
         Raises:
-            InconsistentNamespaceError: a created child is missing, or a deleted one exists; see `report_stop`.
+            InconsistentNamespaceError: a created child is missing, or a deleted child exists; see `report_stop`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self._diffs.of_directory(directory)

@@ -110,7 +110,7 @@ class DiffDecoder:
         self.found_links = False
 
     def decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
-        """Decode the entry of an inode at `span`: all diffs if `whole`, otherwise at least the newest."""
+        """Decode an inode's entry at `span`: all diffs if `whole`, otherwise at least the newest diff."""
         reader = self._reader(span)
         entry = reader.read(pb.DiffEntry)
         kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
@@ -134,7 +134,7 @@ class DiffDecoder:
     def _older_diffs(
         self, row: int, span: tuple[int, int], count: int, noted: Collection[bytes]
     ) -> list[DirectoryDiff]:
-        """Decode the `count` diffs that follow a directory's newest one."""
+        """Decode the `count` diffs that follow a directory's newest diff."""
         diffs = self._directory_diffs(row, self._reader(span), count, span[0])
         self._note_older(row, diffs, noted)
         return diffs

@@ -94,12 +94,12 @@ class DiffStore:
         return bool(self._dirty or self._removed)
 
     def get(self, row: int) -> Diffs | None:
-        """Return the diffs of an inode, which may be empty; None for an inode that never had any."""
+        """Return the diffs of an inode, which may be empty; None for an inode that never had diffs."""
         diffs = self._loaded.get(row)
         return self._load(row, whole=False) if diffs is None and row not in self._loaded else diffs
 
     def has_known(self, row: int) -> bool:
-        """Return whether an inode has diffs that were read or created, without reading any."""
+        """Return whether an inode has diffs that were read or created, without reading further diffs."""
         diffs = self._loaded.get(row)
         return diffs is not None and diffs.any
 

@@ -226,7 +226,7 @@ class Leases:
         return not self._tree.hadoop3 and has_odd_slashes(path)
 
     def add(self, row: int, path: str = "") -> None:
-        """Add a lease to a file that has none.
+        """Add a lease to a file without a lease.
 
         Args:
             path: the spelling in the operation; by default, the plain path of the file.

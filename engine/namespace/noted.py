@@ -1,6 +1,6 @@
 """Notes of kernels: changes to snapshot diffs that kernels leave to Python, in the order of the operations.
 
-A kernel changes rows and links immediately, as if there were no snapshots, and notes what `DiffRecorder` would do to
+A kernel changes rows and links immediately, as if there were no snapshots, and notes the changes of `DiffRecorder` to
 the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
 read the state of diffs from the rows: `newest`, `born` and the mark `COPIED` always include all notes.
 """
@@ -31,7 +31,7 @@ NOTE_DTYPE = np.dtype(
         ("directory", "i8"),
         ("name_offset", "i8"),
         ("name_length", "i8"),
-        ("latest", "i8"),  # id of the newest snapshot that the change is recorded for, plus one
+        ("latest", "i8"),  # id of the newest snapshot for which the change is recorded, plus one
         ("amount", "i8"),  # `KEEP`: bytes of a file, `growth` of a directory; `MOVE`: `latest` of the new place
         ("kept", "i8"),  # `KEEP` only: number of the copy of the unchanged row, or -1
     ]

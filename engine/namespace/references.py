@@ -29,7 +29,7 @@ class WithName:
 
     Attributes:
         last_snapshot: id of the newest snapshot that contains the inode under this name.
-        parent: row of the directory whose diffs list it as deleted.
+        parent: row of the directory whose diffs list the name as deleted.
         number: number of its record in the base image, or `NEW`.
     """
 

@@ -18,7 +18,7 @@ _SIGN = 1 << 31
 
 
 class TokenSecret(NamedTuple):
-    """The master key that signed a token, and when the token expires (ms since the epoch)."""
+    """Master key that signed a token, and the token's expiry time (ms since the epoch)."""
 
     key: bytes
     expiry_date: int

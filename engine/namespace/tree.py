@@ -394,7 +394,7 @@ class Tree:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def drop(self, row: int) -> None:
-        """Remove an inode permanently; everything below it must be removed first; see also `drop_untouched`."""
+        """Remove an inode permanently, after its descendants were removed; see also `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
         self.table.note_change(row)

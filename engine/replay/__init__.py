@@ -1,7 +1,7 @@
 """Replay: the effect of each edit on the namespace, with one function per opcode.
 
-`table` lists the function and the kernel of each operation. `registry` applies one operation plainly. `compiled` runs
-the kernels over a segment. `replayer` combines the two and checks the order of txids.
+`table` lists the function and the kernel of each operation. `registry` applies one operation with its plain function.
+`compiled` runs the kernels over a segment. `replayer` combines both and checks the order of txids.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class CompiledReplay:
     def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
         """Apply at most `limit` operations from the cursor, and advance it; return the number of applied operations.
 
-        If fewer than `limit` operations are applied, the plain function must apply the next one.
+        If fewer than `limit` operations are applied, the plain function must apply the next operation.
 
         Args:
             checked: position in the segment before which all checksums were verified.

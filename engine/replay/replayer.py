@@ -109,7 +109,7 @@ class _Budget:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Subtract `size` bytes if that many are left; return whether they were subtracted."""
+        """Subtract `size` bytes if enough bytes are left; return whether they were subtracted."""
         enough = size <= self._left
         if enough:
             self._left -= size

@@ -1,4 +1,4 @@
-"""Table of operations with their replay functions and kernels; source of the dispatch, docs/opcodes.md and a test."""
+"""Table of operations with their replay functions and kernels, from which the dispatch and docs/opcodes.md derive."""
 
 from __future__ import annotations
 

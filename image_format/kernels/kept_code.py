@@ -6,7 +6,7 @@ module,
 
     bitcode      is parsed only if a kernel that this process compiles calls the kernel.
     environments of functions compiled into a kernel are omitted without constants, because no code can read them.
-    the runtime  is created if the kernel's code refers to it by name.
+    the runtime  is created only if the kernel's code names it.
 """
 
 from __future__ import annotations

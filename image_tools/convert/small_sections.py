@@ -22,7 +22,7 @@ def convert_ns_info(section: _Section, layout_version: int, place: BufferOrigin)
     """Convert NS_INFO to Hadoop 3 or 2; lastAllocatedStripedBlockId exists from layout -64 on.
 
     Raises:
-        UnsupportedConversionError: striped blocks were allocated, but the layout has no counter for them.
+        UnsupportedConversionError: striped blocks were allocated, but the layout lacks their counter.
         RecordError: the section is damaged.
     """
     reader = MessageReader(section, place)

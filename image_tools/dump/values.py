@@ -50,7 +50,7 @@ def rwx(permission: int) -> str:
 
 
 def mode_symbols(mode: int) -> str:
-    """Format mode bits as nine characters, the last one t or T with the sticky bit (FsPermission.toString)."""
+    """Format mode bits as nine characters, with t or T at the end for the sticky bit (FsPermission.toString)."""
     text = rwx(mode >> 6) + rwx(mode >> 3) + rwx(mode)
     if mode & _STICKY:
         return text[:-1] + ("t" if mode & 1 else "T")

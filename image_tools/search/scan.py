@@ -186,7 +186,7 @@ class NamespaceScan:
         )
 
     def _rows_below(self, path: bytes) -> Mask:
-        """Return a mask of the directories whose path is `path`, or begins with it and a slash."""
+        """Return a mask of the directories whose path is `path`, or begins with `path` and a slash."""
         bounds, content = self._paths.bounds, self._paths.paths
         starts, sizes = bounds[:-1], np.diff(bounds)
         rows = np.flatnonzero(sizes >= len(path))

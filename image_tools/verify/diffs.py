@@ -31,7 +31,7 @@ Ids = npt.NDArray[np.int64]
 class DiffCheck:
     """The diffs of an image.
 
-    The constructor finds the positions of the lists and the references that they use; `check` decodes the lists.
+    The constructor finds the positions of the lists and the references in them; `check` decodes the lists.
     """
 
     def __init__(self, frame: ImageFrame, findings: Findings, inodes: InodeArrays, references: ReferenceCheck) -> None:

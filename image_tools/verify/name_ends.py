@@ -106,7 +106,7 @@ class NameEndCheck:
         return owner if owner >= 0 else deleters.get(item.slot, -1)
 
     def _look_below(self, outer: int, ways: dict[int, list[_Child]], needed: dict[int, int]) -> None:
-        """Collect names below the reference `outer` that end before it, with the snapshot that they need."""
+        """Collect names below the reference `outer` that end before `outer`, each with the snapshot that it needs."""
         references = self._references
         snapshot = int(references.snapshots[outer])
         top = int(references.referred[outer])

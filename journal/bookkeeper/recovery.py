@@ -107,7 +107,7 @@ class _RecoveryAttempt:
         return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
 
     def _fence(self) -> Procedure[tuple[int, LedgerEntry | None]]:
-        """Fence the bookies; return the newest LAC that they report, and the entry of this id if it was read."""
+        """Fence the bookies; return the newest LAC that they report, and the entry with this id if it was read."""
         metadata, bookies = self._metadata, self._metadata.last_segment.bookies
         answers = RoundAnswers()
         known: set[int] = set()

@@ -64,7 +64,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
     """Return `scheme://host:port` of a node's HTTP server.
 
     The host is the host of the node's RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). Nodes
-    of Hadoop 2 do not report a URL; for them, the separately reported port is used.
+    of Hadoop 2 report only a port instead of a URL.
     """
     scheme, port = "http", reported.http_port
     if reported.from_url:

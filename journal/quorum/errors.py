@@ -52,7 +52,7 @@ class JournalClosedError(JournalError):
 
 
 class NodeOutOfSyncError(JournalError):
-    """A node that missed a part of the segment and receives no more of it."""
+    """A node that missed a part of the segment, and does not receive the rest."""
 
     default_hint = "The node participates again from the next segment on; find out why it failed."
 

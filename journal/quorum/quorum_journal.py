@@ -26,7 +26,7 @@ class QuorumJournal:
     that the nodes have promised since then, `recover` determines whether the writer was fenced.
 
     Args:
-        address: the nodes, and the journal's name on them.
+        address: the nodes, and the journal's name on these nodes.
         ensemble: ensemble of the nodes of `address`, in the same order.
         driver: driver of this ensemble; closed together with the journal.
         source: fetches segments from the nodes' HTTP servers.

@@ -112,7 +112,7 @@ class SegmentRecovery:
     # ---- calls to one node ----
 
     def _prepare(self, peer: CallTarget) -> _ReportedCopy:
-        """Return a node's copy and its HTTP address, because other nodes may have to fetch the segment from it."""
+        """Return a node's copy and the node's HTTP address, from which other nodes may have to fetch the segment."""
         state = peer.node.get_journal_state(self._journal_id)
         return _ReportedCopy(state, peer.node.prepare_recovery(peer.request, self._first))
 

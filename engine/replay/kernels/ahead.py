@@ -1,7 +1,7 @@
 """Prefetch of the memory that the next operations will read, so that the replay does not wait for each location.
 
 An operation on a file that was not used recently reads a dozen locations of the base image and of the delta. Each
-location contains the address of the next one, so a single operation would wait for a dozen cache misses in sequence.
+location contains the address of the next location, so one operation would wait for a dozen cache misses in sequence.
 Therefore, the paths of upcoming operations pass through stages. Each stage reads the location that the previous stage
 prefetched, and prefetches the next location. Between two stages of a path, the kernel advances other paths and applies
 operations.

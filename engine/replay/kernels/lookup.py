@@ -1,13 +1,13 @@
 """Path look-up for kernels, in the same order as `Tree`: links first, then the base image.
 
 Kernels cache the directory of a path in a table by the path's hash, with one entry per place; a new entry replaces the
-old one. An entry is valid while all of these conditions are met; otherwise, the directory is looked up again:
+old entry. An entry is valid while all of these conditions are met; otherwise, the directory is looked up again:
 
     same bytes   the path in the segment equals the cached path, not only its hash.
     same era     the segment is the same, and Python has not changed a directory; Python then increments `era` of the
                  state.
     same place   neither the directory nor an ancestor was moved or deleted. `directories_moved` of the state counts
-                 moved and deleted directories; each row records the count of its own move.
+                 moved and deleted directories; each row records the count at its last move.
 
 A new directory does not invalidate an entry, because missing paths are not cached.
 """

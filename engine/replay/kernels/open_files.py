@@ -43,7 +43,7 @@ def follow_paths(states, buf, spans, first, apart):
     Args:
         states: the state; see `kernels.state`.
         buf, spans: the spans of the entries' paths, as filled by `read_entries`.
-        first, apart: number of the first path to follow, and distance to the next one.
+        first, apart: number of the first path to follow, and distance between the followed paths.
 
     Returns:
         Number of paths whose directories were found.

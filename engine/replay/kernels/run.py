@@ -1,6 +1,6 @@
 """Kernel that replays a segment as far as it can.
 
-The kernel applies an operation only if its frame is complete, its transaction id is the next one and its checksum is
+The kernel applies an operation only if its frame is complete, its transaction id is the next id and its checksum is
 correct. When the operation's kernel returns `DONE`, the last transaction id and the position advance. Between two
 operations, the state therefore always belongs to a transaction id. A run ends with the position and state before the
 operation that ended it:

@@ -207,7 +207,7 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
     if replaced >= 0:
         old = rows_of(state)[replaced]
         # Without a diff, the snapshot contains the inode as it is. Only Python can decide whether the inode lost its
-        # last diff, and what happens to a lease.
+        # last diff, and handle a lease.
         may_go = old["kind"] != DIRECTORY and old["marks"] & LEASED == 0 and not (is_old_held and old["newest"] < 0)
         if not may_go or not _may_go(state, replaced, parent, new_latest, new_inside, is_old_held):
             return UNUSUAL

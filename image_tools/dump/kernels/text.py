@@ -62,7 +62,7 @@ _OPENING = (91, 123)
 
 @lean_kernel
 def find_word(kinds, keys, kind, key):
-    """Return the entry of a number, or the free entry for it."""
+    """Return the entry of a number, or the free entry where the number belongs."""
     mask = keys.size - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     entry = np.int64(mixed >> np.uint64(40)) + kind & mask
