@@ -141,7 +141,7 @@ def add_directory(
 ) -> Added:
     """Add the files in `directory/current` that the archive lacks; see `find_files` and `add_files`.
 
-    If a running NameNode purges or finalizes listed files before they are used, the files are listed again.
+    If a running NameNode purges or finalizes listed files before they are read, the files are listed again.
     """
     for left in reversed(range(_TRIES)):
         found = find_files(directory, edits, in_progress=options.in_progress)

@@ -55,7 +55,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
     """Sum the files of an image that later operations deleted, or replaced by renames.
 
     Args:
-        txid: transaction of the image; the operations that follow it are read.
+        txid: transaction of the image; this function reads the operations that follow it.
         folder: folder for fetched segments, which are stored one at a time.
 
     Raises:

@@ -24,9 +24,6 @@ class JournalStorage:
 
     Methods raise OSError, and RemoteError if the content of the folder does not allow the change.
 
-    Args:
-        now: returns the date for VERSION.
-
     Attributes:
         info: content of VERSION; None if the folder is not formatted.
         segments: segments of the journal.

@@ -194,7 +194,7 @@ def _has_quota_only(buf, pos, end):
 
 @kernel
 def copies_with_quota(buf, diffs):
-    """Return an array by diff: whether `_has_quota_only` applies to a directory's diff, except a snapshot root's."""
+    """Return an array by diff: whether `_has_quota_only` applies, and the diff does not belong to a snapshot's root."""
     found = np.zeros(diffs.size, np.bool_)
     for i in range(diffs.size):
         if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:

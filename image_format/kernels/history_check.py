@@ -1,4 +1,4 @@
-"""Check that the lists in SNAPSHOT_DIFF lead to inodes, references and names of the image, in one pass."""
+"""Checks in one pass that the lists in SNAPSHOT_DIFF lead to inodes, references and names of the image."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _created_fit(buf, diff, table, children, inodes):
 
 @lean_kernel
 def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
-    """Add a diff's deleted names to `table`; return (whether all lead to an inode and are in order, new `total`)."""
+    """Add a diff's deleted names to `table`; return (whether all are in order and lead to inodes, new `total`)."""
     last = np.int64(-1)
     last_size = np.int64(0)
     pos, end = record_span(buf, diff["offset"])

@@ -261,7 +261,7 @@ def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, b
             (see `decode_inode`).
 
     Returns:
-        (records decoded, name bytes used, blocks used): fewer records than `offsets` if the next one is damaged.
+        (records decoded, name bytes used, blocks used): fewer records than `offsets` if the next record is damaged.
     """
     for k in range(offsets.size):
         if k + _APART < offsets.size:

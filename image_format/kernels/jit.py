@@ -26,7 +26,7 @@ from image_format.kernels.prefetch import let_kernels_prefetch
 _CHOOSES: Final = "_compile_for_args"
 """Method that Numba calls for arguments without compiled code; Numba then calls the result with these arguments."""
 _TESTED_NUMBA: Final = (0, 68)
-"""Version of Numba whose private parts `kept_code` uses; other versions use Numba's own, slower cache."""
+"""Version of Numba whose private parts `kept_code` uses; other versions use the slower cache of Numba."""
 _PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
 """Callables that a Python form can call; all other callables exist only in the compiler."""
 

@@ -30,7 +30,7 @@ UNREAD_DTYPE = np.dtype(
 
 @kernel
 def count_entries(buf):
-    """Return the number of delimited records in a section, or -1 if one is damaged."""
+    """Return the number of delimited records in a section, or -1 for a damaged section."""
     count = 0
     pos = np.int64(0)
     while 0 <= pos < buf.size:

@@ -155,7 +155,7 @@ def sum_below(
     odd,
     window,
 ):
-    """Add everything below some directories to `totals`, which has one row.
+    """Add the descendants of some directories to `totals`, which has one row.
 
     Records are prefetched, because most records are far apart in memory.
 

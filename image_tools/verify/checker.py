@@ -95,7 +95,6 @@ def verify_image(path: Path, *, limit: int | None = None, progress: Progress | N
     Args:
         path: path of the image.
         limit: maximum number of listed findings for each code, None for all; all findings are counted.
-        spool_dir: folder for large decompressed sections.
         progress: called with the name of each step before it begins.
 
     Raises:
@@ -123,6 +122,7 @@ def audit_image(
     Args:
         outer: whether to also check the digest file and the file's name.
         data: the bytes of the image, if they differ from the file at `path`.
+        spool_dir: folder for large decompressed sections.
 
     Raises:
         ImageStorageError, ShrunkFileError: see `verify_image`.

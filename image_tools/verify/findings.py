@@ -1,4 +1,4 @@
-"""Findings of a verification. All findings are counted, but only a limited number is listed."""
+"""Findings of a verification. All findings are counted, but only a limited number of them is listed."""
 
 from __future__ import annotations
 

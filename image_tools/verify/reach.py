@@ -57,7 +57,7 @@ class Reachability:
         return np.flatnonzero(usable & (self.reached == 0))
 
     def tops(self) -> list[int]:
-        """Return unreachable inodes from which all other unreachable inodes can be reached, and mark all."""
+        """Return unreachable inodes that lead to all other unreachable inodes; mark all of these inodes as reached."""
         left = self.unreachable()
         listed = self._lists.directories.owner >= 0
         listed[self._lists.targets] = True

@@ -485,7 +485,7 @@ def is_reference(buf, pos, end):
 @measured_by("buf")
 @kernel
 def first_odd_reference(buf):
-    """Return the offset of the first record in `buf` that is not a reference, or `PARSED` if all are."""
+    """Return the offset of the first record in `buf` that is not a reference, or `PARSED` for references only."""
     pos = np.int64(0)
     while pos < buf.size:
         start, end = record_span(buf, pos)

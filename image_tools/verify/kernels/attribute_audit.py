@@ -62,7 +62,7 @@ def _little_endian(buf, pos, size):
 
 @kernel
 def _use(known, serial):
-    """Return whether a serial is known, and mark an unknown one; 0 is the null string."""
+    """Return whether a serial is known, and mark an unknown serial; 0 is the null string."""
     if serial == 0 or known[serial] == 1:
         return True
     known[serial] = MISSING_USE

@@ -18,7 +18,7 @@ PARENT = 2
 PARENT_TWICE = 4
 CHILD_MISSING = 8
 CHILD_TWICE = 16
-"""A child that this or an earlier entry already lists, or the root."""
+"""A child that this entry or an earlier entry already lists, or the root."""
 UNSORTED = 32
 """Two neighbours out of order, or with the same name."""
 REFERENCE_RANGE = 64
