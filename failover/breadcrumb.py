@@ -23,7 +23,7 @@ class LastActive:
     """The NameNode that the breadcrumb names.
 
     Attributes:
-        ours: whether this is the controller's own NameNode, which is not fenced.
+        ours: whether this is the controller's NameNode, which the controller does not fence.
         moved: explanation for an operator if the address differs from the configuration; otherwise "".
     """
 
@@ -39,7 +39,7 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     blocks every failover. This controller fences the address in the breadcrumb instead.
 
     Args:
-        same: returns whether two names are names of the same host.
+        same: returns whether two names refer to the same host.
 
     Raises:
         BreadcrumbError: the data cannot be decoded, or it names another nameservice.

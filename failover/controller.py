@@ -1,12 +1,13 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
 The controller reacts to the health monitor's reports about the NameNode, to transitions that the election requests, and
-to other controllers' requests to cede or to take over. These faults must not occur:
+to other controllers' requests to cede or to take over. The controller prevents these faults:
 
 - The lock and the breadcrumb are removed while the NameNode is still active, so that two NameNodes are active. The
   breadcrumb is removed only after the NameNode has confirmed that it is a standby. Until the lock is released,
   `blocked` prevents transitions that the election may still request.
-- The NameNode receives a command because ZooKeeper is unreachable. A working NameNode continues instead.
+- The controller changes the NameNode's state because ZooKeeper is unreachable. A working NameNode keeps its state
+  instead.
 - Two changes of the NameNode's state overlap. Each change holds the lock `_changing`. The lock `_deciding` serialises
   decisions about the election. Callbacks of the election never acquire `_deciding`, because `Election.quit` may wait
   for them.
@@ -41,7 +42,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class Controller:
-    """`ElectionCallbacks` and `ZKFCProtocol` for one NameNode; `health_reported` receives the health monitor's reports.
+    """Controller of one NameNode: implements `ElectionCallbacks` and `ZKFCProtocol`; the health monitor calls
+    `health_reported`.
 
     Args:
         clock: returns monotonic seconds.
@@ -65,7 +67,7 @@ class Controller:
         self.transitions: Counter[tuple[str, str]] = Counter()
 
     def begin(self, election: Election) -> None:
-        """Use `election`, which calls back this controller."""
+        """Use `election`, which calls this controller back."""
         self._election = election
 
     @property
@@ -170,7 +172,7 @@ class Controller:
     def _why_not_active(self, *, started: bool) -> str:
         """Return the reason why the NameNode must not become active; "" if it may become active.
 
-        A NameNode that does not answer health checks is accepted once its transition has `started`.
+        Once the transition has `started`, a NameNode that does not answer health checks may still become active.
         """
         now = self.state.now
         if out := now.why_out(self._clock()):
@@ -209,7 +211,7 @@ class Controller:
             return None
 
     def become_standby(self) -> None:
-        """Make the NameNode a standby. After a failure, the request is repeated once the NameNode answers.
+        """Make the NameNode a standby. After a failure, the controller repeats the request once the NameNode answers.
 
         If an earlier controller of this NameNode owns the lock, the NameNode keeps its state, because no other NameNode
         is active.
@@ -283,8 +285,8 @@ class Controller:
     # ---- requests of other controllers and operators -------------------------------------------------------
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make the NameNode a standby, release the lock and stay out of the election for `milliseconds`; 0 or less lets
-        the NameNode return to the election.
+        """Make the NameNode a standby, release the lock, and stay out of the election for `milliseconds`; with 0 or
+        less, rejoin the election.
         """
         if milliseconds <= 0:
             self._rejoin()
@@ -294,7 +296,7 @@ class Controller:
         reason = f"it was asked to cede for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
-            # A transition to active must not begin before the lock is released, however long that takes.
+            # A transition to active must not begin before the lock is released, however long the release takes.
             blocked = self.state.change(lambda state: replace(state, decision="", blocked=reason)).blocked
             try:
                 self._leave(need_fence=not self._made_standby())
@@ -304,13 +306,13 @@ class Controller:
         self._decide()
 
     def _rejoin(self) -> None:
-        """End the pause outside the election after a running `cede_active` has ended."""
+        """Wait for a running `cede_active` to end, then end the pause outside the election."""
         with self._deciding:
             self._stay_out(0.0, "")
             self._decide()
 
     def _made_standby(self) -> bool:
-        """Make the NameNode a standby; return whether it is known that the NameNode is not active."""
+        """Make the NameNode a standby; return whether it is certain that the NameNode is not active."""
         if self.state.now.observer:
             return True
         if not self._changing.acquire(timeout=self._settings.transitions.graceful_timeout):

@@ -40,14 +40,14 @@ class ControllerState:
     decision: str = ""
 
     def compared(self, reported: HAState) -> ControllerState:
-        """Return the state after a report of the NameNode's state; a contradiction ends the expectation."""
+        """Return the state after the NameNode reported `reported`; repeated contradictions clear the expected state."""
         expected = self.expected.compared(reported)
         if expected.disappointed:
             expected = ExpectedState()
         return replace(self, observer=reported is HAState.OBSERVER, expected=expected)
 
     def why_out(self, now: float) -> str:
-        """Return the reason why the NameNode stays out of the election; "" if it takes part."""
+        """Return the reason why the NameNode stays out of the election; "" if it may take part."""
         return self.blocked or (self.out_reason if now < self.out_until else "")
 
 

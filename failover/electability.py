@@ -63,11 +63,11 @@ class ExpectedState:
 
     @property
     def disappointed(self) -> bool:
-        """Return whether the state really differs; a single response may be older than the last change."""
+        """Return whether the NameNode's state really differs; a single response may be older than the last change."""
         return self.differed > 1
 
     def compared(self, reported: HAState) -> ExpectedState:
-        """Return the expectation after a response."""
+        """Return the expected state after the NameNode reported `reported`."""
         if HAState.OBSERVER in (reported, self.state):
             return ExpectedState()
         if self.state in (HAState.INITIALIZING, reported):

@@ -2,7 +2,7 @@
 
 kazoo's threads only put events into the queue. A kazoo client is used for only one session. When the session is lost,
 the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as reading the
-lock's data, use a separate session, which waits for a lost connection to return.
+lock's data, use a separate session, which waits until a lost connection is re-established.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class ElectionCallbacks(Protocol):
         """
 
     def fatal(self, reason: str) -> None:
-        """Report that the election failed; it is retried at increasing intervals."""
+        """Report that the election failed; the election retries at increasing intervals."""
 
 
 class Election:
@@ -264,9 +264,7 @@ class Election:
             waiting.pop().set()
 
     def _take(self, event: Event) -> None:
-        """Handle an event. An exception must not end the thread, because its session would then hold the lock without
-        using it.
-        """
+        """Handle an event. An exception must not end the thread, because the session would then hold an unused lock."""
         try:
             self._handle(event)
         except Exception as fault:

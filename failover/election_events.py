@@ -10,14 +10,14 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Enter the election with `data` as the lock's data; a second Join only replaces the data."""
+    """A request to enter the election with `data` as the lock's data; a second Join only replaces the data."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """Leave the election; `need_fence` keeps the breadcrumb, so that the next active NameNode fences our NameNode."""
+    """A request to leave the election; `need_fence` keeps the breadcrumb, so that our NameNode is fenced."""
 
     need_fence: bool
 
@@ -173,14 +173,14 @@ class DeleteBreadcrumb(ZnodeRequest):
 
 @dataclass(frozen=True, slots=True)
 class FenceOldActive:
-    """Fence the node in the breadcrumb; FencingEnded follows before any other event."""
+    """A request to fence the node in the breadcrumb; FencingEnded follows before any other event."""
 
     breadcrumb: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BecomeActive:
-    """Make the NameNode active; ActivationEnded follows before any other event."""
+    """A request to make the NameNode active; ActivationEnded follows before any other event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class EnterNeutral:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """The election failed; it is retried after a pause."""
+    """A failure of the election, which the elector retries after a pause."""
 
     reason: str
 

@@ -2,22 +2,24 @@
 
 States: INIT (not in the election), ACTIVE (we own the lock, and the NameNode was made active), STANDBY (another node
 owns the lock), NEUTRAL (the owner is unknown). ZooKeeper sessions are numbered; events of an earlier session are
-dropped. At most one request is pending, and none while no server is connected. After a reconnection, the state is read
-again. The lock is ours only if its owner is our session; the response "exists" to a create proves nothing.
+dropped. At most one request is pending. While no server is connected, no request is pending. After a reconnection, the
+elector re-reads the lock. The lock is ours only if its owner is our session; the response "exists" to a create proves
+nothing.
 
 The owner of the lock becomes active in steps, and checks the lock between them, because fencing may last longer than
 the session:
 
     breadcrumb -> [lock -> fence the node in it -> lock] -> write the breadcrumb -> lock -> make the NameNode active
 
-A response that we own the lock is valid for one session timeout after its request, because ZooKeeper does not end a
-session earlier. An older response never starts a step. A server that has lost its connection to ZooKeeper's leader may
-answer with an old state for a while. The breadcrumb is therefore written before the NameNode is made active, because
-the leader must accept this write. These faults cannot occur:
+A response that confirms our ownership of the lock is valid for one session timeout after its request, because ZooKeeper
+does not end a session earlier. An older response never starts a step. A server that has lost its connection to
+ZooKeeper's leader may answer with an old state for a while. The breadcrumb is therefore written before the NameNode is
+made active, because the leader must accept this write. The elector prevents these faults:
 
 - The NameNode is made active, or another NameNode is fenced, without a valid response.
 - The breadcrumb of another node is overwritten before that node was fenced.
-- An unreachable server causes a command to the NameNode. The state is then NEUTRAL, which does not send commands.
+- The NameNode receives a command because no server is reachable. The state is then NEUTRAL, in which the elector sends
+  no commands.
 - A create is sent in a session that may already own the lock. After a lost connection, the lock is checked first.
 """
 
@@ -347,7 +349,7 @@ class Elector:
             case None:
                 self._claim(now)
             case Failure.EXISTS:
-                # A request whose response was lost may have created the lock, so the lock's owner is checked.
+                # A request whose response was lost may have created the lock, so check the lock's owner.
                 self._check_lock(now)
             case _:
                 self._fail(reply.reason, now)
@@ -391,7 +393,7 @@ class Elector:
         self._check_lock(now)
 
     def _ours_still(self, now: float) -> None:
-        """Continue after a response that the lock is ours. The request was sent at `_asked_at`."""
+        """Continue after a response that confirms our ownership of the lock. The request was sent at `_asked_at`."""
         assert self._step is not None
         if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)

@@ -82,8 +82,7 @@ class ZooKeeperAwayError(ControllerError):
 class UnresolvedHostsError(ControllerError):
     """NameNodes' host names that cannot be resolved now, for instance because DNS starts later than this host.
 
-    The exit code differs from the exit code of a faulty configuration, after which systemd does not restart the
-    controller.
+    systemd restarts the controller after this exit code, but not after the exit code of a faulty configuration.
     """
 
     def __init__(self, hosts: Sequence[str]) -> None:

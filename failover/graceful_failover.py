@@ -20,10 +20,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class GracefulFailover:
-    """A graceful failover to the controller's own NameNode.
+    """A graceful failover to the controller's NameNode.
 
     Args:
-        data: data that the lock contains if this NameNode is active.
+        data: content of the lock while this NameNode is active.
         rejoin: ends this NameNode's pause outside the election.
     """
 
@@ -106,7 +106,7 @@ class GracefulFailover:
             client.cede_active(milliseconds)
 
     def _wait_for_attempt(self, before: int, seconds: float) -> None:
-        """Wait for the attempt after attempt number `before`; raise ServiceFailedError if it fails or is not made."""
+        """Wait for the attempt after attempt `before`; raise ServiceFailedError if it fails or never begins."""
 
         def over(state: ControllerState) -> bool:
             return state.attempt.number > before or state.report.health is not NameNodeHealth.HEALTHY

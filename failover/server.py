@@ -44,7 +44,7 @@ _STATUS_SECONDS = 5.0
 
 
 class FailoverServer(Startable):
-    """The controller of `settings` with its servers; as a context manager, it starts and stops itself."""
+    """The controller of `settings` with its servers; a `with` statement starts and stops both."""
 
     def __init__(self, settings: FailoverSettings) -> None:
         self._settings = settings

@@ -102,7 +102,7 @@ class FailoverSettings:
 
         Raises:
             ConfigurationError: names all faulty keys.
-            UnresolvedHostsError: it cannot be determined now which NameNode is on this host.
+            UnresolvedHostsError: the controller cannot determine now which NameNode runs on this host.
         """
         reader = _FailoverReader(
             settings := configuration.with_defaults(keys.DEFAULTS), FaultCollector(), lambda: _own_identity(settings)
@@ -126,7 +126,7 @@ class FailoverSettings:
         return next((each for each in self.targets if each.namenode == namenode), None)
 
     def fencer(self, target: Target) -> Fencer:
-        """Return the fencer for `target`; its address may differ from the configuration."""
+        """Return the fencer for `target`, whose address may differ from the configuration."""
         return Fencer(
             target,
             self.methods.get(target.namenode) or (),
@@ -238,7 +238,7 @@ def _identity(settings: Configuration) -> Identity:
     except ConfigurationError:
         services = nameservices(settings)
         if len(services) > 1 and not keys.NAMESERVICE_ID.read(settings):
-            # The addresses of this host would select one of several nameservices.
+            # `identity` selects one of several nameservices by this host's addresses.
             nodes = [f"{service}.{node}" for service in services for node in namenode_ids(settings, service)]
             hosts = [address(settings, keys.RPC_ADDRESS.of(node), 0)[0] for node in nodes]
             if unknown := [host for host in hosts if host and not addresses_of(host)]:

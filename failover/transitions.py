@@ -25,7 +25,7 @@ class TransitionError(HdfsError):
 class ActivationAttempt:
     """An attempt to make the NameNode active, with its `number`; `problem` is "" after a success.
 
-    `at` is in monotonic seconds; number 0 means that there was no attempt.
+    `at` is in monotonic seconds; number 0 means that no attempt has begun.
     """
 
     number: int = 0
@@ -34,7 +34,7 @@ class ActivationAttempt:
 
 
 class Transitions:
-    """Calls to NameNodes as `user`; `clock` returns monotonic seconds."""
+    """Client that requests transitions from NameNodes as `user`; `clock` returns monotonic seconds."""
 
     def __init__(self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings

@@ -20,7 +20,7 @@ from hadoop_rpc.ha_protocol import HAServiceClient
 
 
 class _Bystander:
-    """Callbacks of an election in which this process does not take part; they are never called."""
+    """Callbacks of an election in which this process does not take part; the election never calls them."""
 
     def become_active(self) -> None:
         raise AssertionError("nobody takes part")

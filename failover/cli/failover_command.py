@@ -37,7 +37,8 @@ def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
         target.host,
         target.zkfc_port,
         user=settings.user,
-        # The timeout includes the other NameNode's transition, because our controllers and those of 2.7 wait for it.
+        # The timeout includes the other NameNode's transition, because our controllers and Hadoop 2.7's wait for this
+        # transition.
         timeout=2 * settings.transitions.graceful_timeout + settings.transitions.new_active_timeout,
         connect_timeout=settings.cli_timeout,
         retry=NO_RETRY,

@@ -14,7 +14,7 @@ from site_config.kerberos import for_operator
 
 
 def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:
-    """Load the settings in `conf_dir` and log in; an operator may use kinit tickets, and receives warnings.
+    """Load the settings in `conf_dir` and log in; for an `operator`, accept kinit tickets and print warnings.
 
     Raises:
         ConfigurationError: some keys are faulty; the error names all of them.

@@ -22,8 +22,8 @@ _MAX_LOGGED_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a command. `code` is None if the command did not start or end; `reason` explains this, or is the last
-    output line.
+    """Result of a command. `code` is None if the command did not start or end; `reason` explains why, or else contains
+    the last line of output.
     """
 
     code: int | None
@@ -33,7 +33,7 @@ class CommandResult:
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run a command without standard input in a separate process group, which is killed after `seconds`.
+    """Run a command without standard input in a separate process group, and kill the group after `seconds`.
 
     Processes that cannot be killed are abandoned.
 

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
 _LISTENS = "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 0A '"
-"""Exit code 0 if any process listens on the port, even one of another user, which fuser cannot see (proc_net_tcp)."""
+"""Exits with 0 if any process listens on the port, even another user's, which fuser cannot see (proc_net_tcp)."""
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
 _CLOSED_SECONDS = 10.0
@@ -47,7 +47,7 @@ class Fencer:
     """The fencing methods of one NameNode.
 
     Args:
-        environment: called for each command, because names may resolve to other addresses by then.
+        environment: called for each command, because host names may resolve to other addresses by then.
         seconds: time limit of each method.
     """
 

@@ -24,7 +24,7 @@ class ShellFencing:
 
 @dataclass(frozen=True, slots=True)
 class SshFencing:
-    """Method that kills the process on the NameNode's port over ssh; the `user` "" means the controller's own user."""
+    """Method that kills the process on the NameNode's port over ssh; the `user` "" means the controller's user."""
 
     user: str = ""
     port: int = 22
