@@ -1,7 +1,7 @@
 """Kinds of alarms: name, title, severity and runbook section. Pages, metrics and alert rules are derived from this
 table.
 
-An alarm without a kind counts as `OTHER`, so that a new alarm is visible everywhere before it has its own kind.
+An alarm without a kind counts as `OTHER`, so that a new alarm is visible everywhere before it receives a kind.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
 
 
 def kind_named(name: str) -> AlarmKind:
-    """Return the kind with the name `name`, or else the kind of other alarms."""
+    """Return the kind with the name `name`, or `OTHER` if the name is unknown."""
     return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])
 
 
 def alarm_key(text: str) -> str:
-    """Return an alarm's text without quantities, so that the key does not change with counts, times and sizes."""
+    """Return an alarm's text without counts, times and sizes, so that the key stays the same when they change."""
     return _PLURAL.sub(r"# \1", _SEVERAL.sub("#", _LONG_NUMBER.sub("#", _QUANTITY.sub("#", text))))
 
 
 def alarm_keys(kinds: Mapping[str, str], kind: str) -> set[str]:
-    """Return the keys of a kind's alarms; `kinds` maps alarms to their kinds."""
+    """Return the keys of all alarms of `kind`; `kinds` maps alarms to their kinds."""
     return {alarm_key(text) for text, each in kinds.items() if each == kind}

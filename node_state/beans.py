@@ -1,4 +1,4 @@
-"""The beans that Hadoop's tools read, made from the state of a daemon or the stub."""
+"""The JMX beans that Hadoop's tools read, built from the state of a daemon or the stub."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
 
 
 def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
-    """Return the SecondaryNameNodeInfoMXBean of Hadoop 3.4.1, with LastCheckpointTime by the wall clock and
-    LastCheckpointDeltaMs.
-    """
+    """Return the SecondaryNameNodeInfoMXBean of Hadoop 3.4.1, in which LastCheckpointTime is wall-clock time."""
     at, since = state.checkpoint_at, state.seconds_since_checkpoint
     return Bean(
         "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",

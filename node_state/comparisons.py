@@ -1,4 +1,4 @@
-"""The comparisons of shadow mode in a history, for /status, alarms and the weekly summary."""
+"""Evaluates a history's comparisons in shadow mode, for /status, alarms and the weekly summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def comparisons(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def last_compared(entries: Iterable[HistoryEntry]) -> int:
-    """Return the transaction of the last comparison since the past was last set back, or -1 if there was none."""
+    """Return the transaction of the last comparison since the NameNode was last set back, or -1 if there was none."""
     last = -1
     for each in entries:
         if each.kind == SET_BACK:

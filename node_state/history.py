@@ -1,4 +1,4 @@
-"""History of a daemon: checkpoints, uploads, failures and events as values, each of which is stored as a line of JSON.
+"""History of a daemon: checkpoints, uploads, failures and events as values; a line of JSON stores each value.
 
 This module performs no I/O; `checkpointer.daemon.history_file` stores the lines.
 """
@@ -63,12 +63,12 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMark:
-    """The values of a state that polls compare to detect events; None means unknown.
+    """Values of a state, which polls compare to detect events; None means unknown.
 
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        lost_past: time in seconds since the epoch, and reason, when files of a lost past were last set aside.
+        lost_past: time in seconds since the epoch when files of a lost past were last set aside, and the reason.
     """
 
     active: str | None = None

@@ -1,6 +1,6 @@
 """GET /metrics: the state of a daemon for Prometheus, based on one snapshot per scrape.
 
-Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); this module makes the others.
+The fields of the state declare most metrics (`state.gauge`, `state.counter`); this module creates the others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from servlets.metrics import MetricFamilies, families_blueprint, server_families
 
 _FAMILIES = MetricFamilies("hdfs_checkpointer")
 _gauge, _counter = _FAMILIES.gauge, _FAMILIES.counter
-# results of an offer, each with its own series, so that alert rules do not compare strings
+# results of an offer; each result has a separate series, so that alert rules need not compare strings
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
 _PHASES = ("idle", "load", "replay", "save", "upload")
 

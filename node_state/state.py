@@ -1,7 +1,7 @@
 """The state of a node at one moment as a typed value, the source of /status, /metrics and the beans of /jmx.
 
-In JSON, the name of each field is in camel case (`image_txid` becomes `imageTxid`), so names are defined only here.
-docs/schemas/status.json is generated from them, and readers of /status convert the response back with `from_json`.
+In JSON, each field has its name in camel case (`image_txid` becomes `imageTxid`), so names are defined only here.
+docs/schemas/status.json is generated from these fields. Readers of /status convert the response back with `from_json`.
 Every field is always present. Times are the ends of events in seconds since the epoch; None means never or unknown, and
 is null in JSON.
 """
@@ -61,8 +61,8 @@ class TargetState:
     """A NameNode that receives images, and the result of the last offer.
 
     Attributes:
-        txid: newest image that the NameNode has or does not need; -1 before the first. `rollback_txid` is the same for
-            rollback images.
+        txid: newest image that the NameNode has or does not need; -1 before the first image. `rollback_txid` is the
+            same for rollback images.
         held_txid: newest image that the NameNode is known to have; -1 if none is known or another daemon sent a newer
             image.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
@@ -73,7 +73,8 @@ class TargetState:
         namenode_id: id of the NameNode in the nameservice, "" without HA.
         state: last reported state of the NameNode (active, standby or observer), "" if it does not report its state.
         sent_bytes, total_bytes: progress of the image that is being sent; None without a transfer.
-        takes_from: time from which the NameNode accepts an image with few transactions; None if it may accept one now.
+        takes_from: time from which the NameNode accepts an image with few transactions; None if it may accept an image
+            now.
         reported_at: time when the NameNode last received an image from any checkpointer, according to its report; None
             if unknown.
     """
@@ -105,7 +106,7 @@ class JournalNodeState:
         answers: whether the node answered the last query; None before the first. `fault` is the reason if it did not
             answer.
         last_txid: newest transaction that the node reported; -1 if it reported none.
-        lag_transactions: number of transactions by which the node is behind the other nodes; None if it reported none.
+        lag_transactions: number of transactions that this node lacks and other nodes have; None if it reported none.
     """
 
     address: str
@@ -153,8 +154,8 @@ class ArchiveState:
     Attributes:
         running: whether the archive process is running.
         branch: branch of the archive to which the present history is archived, "" before the first round.
-        complete_at: last time when everything that this daemon can read was archived and could be restored.
-        error: reason why the archive is not filled, "" while it is.
+        complete_at: last time when every transaction that this daemon can read was archived and could be restored.
+        error: reason why the daemon cannot fill the archive, or "".
     """
 
     directory: str = ""
@@ -208,7 +209,7 @@ class LeaderState:
         claim: relation of this daemon to the lock: leading, following, uncertain (no valid response now) or away (no
             response for so long that checkpoints no longer depend on the lock).
         leader: last known holder, "" if unknown.
-        problem: reason why the lock's backend does not answer, "" if it answers.
+        problem: reason why the lock's backend does not answer, or "".
         terms: number of times that this daemon became the leader.
     """
 
@@ -265,13 +266,14 @@ class CheckpointRecord:
         last_seconds: durations of the last checkpoint's fetch (if any), load, replay and save, and of the last accepted
             upload.
         latency_seconds: time from the last checkpoint's trigger until its image had its final name.
-        healed: inconsistencies that the last checkpoint healed. `healed_total` is their number in all checkpoints.
-        ignored: operations of the last checkpoint that have no effect, neither here nor on a NameNode.
-            `ignored_total` is their number in all checkpoints.
+        healed: inconsistencies that the last checkpoint healed. `healed_total` is the number in all checkpoints.
+        ignored: number of operations of the last checkpoint that have no effect, neither here nor on a NameNode.
+            `ignored_total` is the number in all checkpoints.
         uploaded_at: time of the last upload that a NameNode accepted. `uploads`, `upload_failures` and `uploaded_bytes`
             are totals.
         last_error: last fault of a checkpoint, an upload or a job; a success does not clear it.
-        recovered_at: last time when an operation succeeded again after a fault, or became the task of another daemon.
+        recovered_at: last time when an operation succeeded again after a fault, or another daemon took over the
+            operation.
     """
 
     phase: str = "idle"
@@ -340,8 +342,7 @@ class NodeState:
     """State of a daemon, or the common part of a NameNode's state.
 
     Attributes:
-        ready: whether checkpoints are made on schedule. `message` describes the situation, or the reason why they are
-            not.
+        ready: whether checkpoints are made on schedule. `message` describes the situation, or the reason for a delay.
         image_txid: newest image of this node; -1 if there is none. `journal_txid` is the newest edit, and
             `transactions_behind` the number of transactions that no image contains.
         error: reason why storage or journal cannot be read now, which is also an alarm. In that case, `image_txid` and
@@ -354,8 +355,8 @@ class NodeState:
         cluster_id: cluster id of the namespace, None while unknown.
         storage: state of each storage directory by path: "in use", or the reason why it was dropped.
         storage_space: space of each directory in use, by path.
-        enabled: whether checkpoints are made at all. `cancelled` is the reason why no checkpoint may begin now, or None
-            if a checkpoint may begin.
+        enabled: whether this node makes checkpoints at all. `cancelled` is the reason why no checkpoint may begin now,
+            or None if a checkpoint may begin.
         checkpoint_at: time when the newest image was made, as reported by the NameNode, or else time when our image was
             written; None without an image. `seconds_since_checkpoint` is the image's age.
         failures_in_row: number of failed attempts since the last success. `retry_at` is the earliest time of the next
