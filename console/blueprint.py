@@ -1,7 +1,7 @@
 """The routes of the console: GET / and further pages, their style and script, and the documents.
 
-All links are relative, so that a proxy may serve the console below any path. Each rendered page is cached for one
-second. However many browsers show a page, it is rendered at most once a second, and only on request.
+All links are relative, so that a proxy may serve the console below any path. A cache keeps each rendered page for one
+second. However many browsers show a page, the program renders it at most once per second, and only on request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DAY: Final = 86_400
 
 
 class Administrators:
-    """Rule that identifies administrators, who alone see log lines, the configuration and paths."""
+    """Rule that identifies administrators; other users do not see log lines, the configuration or paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access
@@ -158,7 +158,7 @@ def get_document(name: str) -> Response:
 
 
 def show_result(answer: Response) -> Response:
-    """Show the response to a form that a browser sent without the script; do not read the body of a refused request."""
+    """Return a page with the response to a form sent without the script; do not read the body of a refused request."""
     if request.method != "POST" or "accepted" not in g or not _has_token():
         return answer
     found = answer.get_json(silent=True)

@@ -30,7 +30,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartEvent:
-    """Moment that a line marks, with the line's tooltip."""
+    """Moment that the chart marks with a line, with the line's tooltip."""
 
     at: float
     text: str
@@ -79,7 +79,7 @@ def bar_chart(
     for bar in bars:
         parts += _bar(bar, x(bar.at), step, height, top)
     for bar in bars:
-        # drawn last, because bars would hide it
+        # drawn last, because bars would cover the line
         parts += _failure(bar, x(bar.at) + step / 2, height) if bar.failed else []
     for at, anchor in ((since, "start"), (until, "end")):
         edge = _LEFT if anchor == "start" else _WIDTH - _RIGHT

@@ -44,11 +44,11 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """Response of a peer: its /status, or its JMX beans by name; `error` explains why both are missing.
+    """Response of a peer: the content of /status, or JMX beans by name; `error` explains why both are missing.
 
     Attributes:
         odd: whether the peer's response was unexpected.
-        clock_ahead: seconds by which the peer's clock is ahead of this host's, or negative if it is behind.
+        clock_ahead: seconds by which the peer's clock is ahead of this host's clock; negative if it is behind.
     """
 
     peer: Peer
@@ -86,7 +86,8 @@ class ClusterPage:
 
 
 def _readable(answer: PeerAnswer, now: float) -> PeerAnswer:
-    """Return `answer`, or a fault if it is not a node's state: a peer may run any release, or another program."""
+    """Return `answer`, or a fault if it does not contain a node's state: a peer may run any release or another program.
+    """
     try:
         _row(answer, now)
         tuple(cluster_attention((answer,), now))
@@ -99,7 +100,7 @@ _ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
 
 
 def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Attention]:
-    """Yield the problems that need an operator: each node's own problems, and no or several active NameNodes."""
+    """Yield the problems that need an operator: the problems of each node, and a missing or second active NameNode."""
     active = [each for each in answers if each.beans and _ha_state(each) == "active"]
     namenodes = [each for each in answers if each.peer.kind == "namenode" and each.beans]
     if len(namenodes) > 1 and not active:
@@ -130,7 +131,7 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
 
 
 def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
-    # the times of a peer are from its own clock
+    # the times of a peer are from the peer's clock
     now += answer.clock_ahead
     node = PageCell(_host(answer), link=f"{answer.peer.url}/")
     kind = _TITLES[answer.peer.kind]

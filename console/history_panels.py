@@ -27,7 +27,8 @@ class HistoryPanels:
         self._entries = entries
 
     def overview(self) -> Sequence[Panel]:
-        """Return the durations of the latest checkpoints, with a link to all charts; nothing before the first."""
+        """Return the durations of the latest checkpoints, with a link to all charts; empty before the first checkpoint.
+        """
         entries = self._entries()
         made = [each for each in entries if each.kind == CHECKPOINT][-_OVERVIEW_BARS:]
         if not made:
@@ -53,7 +54,7 @@ class HistoryPanels:
         )
 
     def _end(self, entries: Sequence[HistoryEntry]) -> float:
-        """Return the end of the charts; the clock may have been set back since the last entry."""
+        """Return the end of the charts: now, or the last entry's time if the clock was set back after this entry."""
         return max(time.time(), entries[-1].at)
 
 

@@ -72,7 +72,7 @@ class Attention:
 
     @property
     def key(self) -> str:
-        """Condition without quantities; while the key is unchanged, the page does not announce the condition again."""
+        """Condition without quantities; the page announces a condition again only when its key changes."""
         return alarm_key(f"{self.title}: {self.text}")
 
 

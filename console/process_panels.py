@@ -1,4 +1,4 @@
-"""Panels about the process itself, for administrators: its configuration and the warnings of its log."""
+"""Panels about the process, for administrators: its configuration, and the warnings in its log."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _rendered(text: str) -> Document:
 
 
 def _adapt_links(tokens: Sequence[Any]) -> None:
-    """Keep links to anchors and to these documents; convert all other links, which leave the daemon, to text."""
+    """Keep links to anchors and to these documents; convert all other links to text, because they leave the daemon."""
     leads_away = False
     for token in tokens:
         if token.type == "link_open":
