@@ -84,7 +84,7 @@ sys.exit({function}())
 # extras that are included if the wheelhouse contains their package, and the Debian libraries that they require
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
-# from the wheel's share directory to Debian's directories, as copies that dpkg manages
+# copies from the wheel's share directory to Debian's directories, which dpkg manages
 _COPIES = {
     "hdfs-checkpointer/systemd/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
     "hdfs-checkpointer/systemd/checkpointer-journalnode.service": (
@@ -135,7 +135,7 @@ def build(wheelhouse: Path, out: Path) -> Path:
     shutil.copyfile(licence, documents / "copyright")
     _control(root, version, extras)
     package = out / f"{_NAME}_{version}_{_architecture()}.deb"
-    # the number of threads changes the bytes
+    # with more threads, the compressed bytes differ
     subprocess.run(
         ["dpkg-deb", "--build", "--root-owner-group", "-Zxz", "-z1", root, package],
         env={**os.environ, "DPKG_DEB_THREADS_MAX": "1"},
@@ -172,7 +172,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
     _scripts(home / "bin", PathDistribution(metadata))
     shutil.rmtree(home / "include", ignore_errors=True)
-    # remove pip's lists of files: dpkg has its own lists, and pip's digests belong to scripts with another path
+    # remove pip's lists of files: dpkg has lists, and pip's digests belong to scripts with another path
     for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
         record.unlink()
     # only root can write to this directory, so Python would compile at each start without these files
@@ -187,7 +187,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
 
 
 def _scripts(folder: Path, program: PathDistribution) -> None:
-    """Replace pip's scripts, which contain the path of the build, with the program's own scripts."""
+    """Replace pip's scripts, which contain the path of the build, with scripts that contain the installed path."""
     for script in folder.iterdir():
         if not script.is_symlink():
             script.unlink()

@@ -40,7 +40,7 @@ def _documents(root: Path) -> dict[Path, str]:
 
 
 def _with_links(text: str, folder: Path, name: str, root: Path) -> str:
-    """Adapt the links of the document `name` from `folder`; links to files that are not installed become text."""
+    """Adapt the links of the document `name` from `folder`; turn links to files that are not installed into text."""
     documents = _documents(root)
 
     def link(match: re.Match[str]) -> str:

@@ -92,7 +92,7 @@ def _summary(group: click.Group, context: click.Context, name: str) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Split a help text into paragraphs like `--help`; a paragraph that begins with a backspace keeps its lines."""
+    """Split a help text into paragraphs, as `--help` does; a paragraph that begins with a backspace keeps its lines."""
     return [part for part in re.split(r"\n\s*\n", inspect.cleandoc(text)) if part]
 
 

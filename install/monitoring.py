@@ -1,6 +1,6 @@
 """Alert rules for Prometheus and a dashboard for Grafana: `python -m install.monitoring` writes config/monitoring.
 
-Both files are derived from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric.
+The daemon's declarations define both files: a rule for each kind of alarm, and a chart for each metric.
 """
 
 from __future__ import annotations

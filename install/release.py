@@ -3,9 +3,9 @@
     packages     wheel and constraints, source archive, archive of the wheelhouse, Debian package
     about them   the bill of materials, SHA256SUMS and its signature
 
-All of these files are built from an export of HEAD, so that ignored and uncommitted files are not included. The same
-commit, Python, gcc and dpkg produce the same bytes in any folder. The build uses the time of the commit, and
-`_ENVIRONMENT` fixes everything else that tools read from their environment. Only the signature differs.
+The build uses an export of HEAD, so that it does not include ignored and uncommitted files. The same commit, Python,
+gcc and dpkg produce the same bytes in any folder. Files have the time of the commit, and `_ENVIRONMENT` fixes
+everything else that tools read from their environment. Only the signature differs.
 """
 
 from __future__ import annotations
