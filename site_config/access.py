@@ -1,4 +1,4 @@
-"""Access to our servers on a cluster without Kerberos, which only hosts in the configuration may call."""
+"""Access to our servers on a cluster without Kerberos: only hosts in the configuration may call the servers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _SUPERUSER = "hdfs"
 
 
 def access_rules(settings: Configuration) -> AccessRules:
-    """Return rules that admit loopback, the NameNodes, checkpointers and JournalNodes of all nameservices, and the
-    hosts and users in `checkpointer.access.*`.
+    """Return rules that admit loopback, all nameservices' NameNodes, checkpointers and JournalNodes, and the hosts and
+    users in `checkpointer.access.*`.
 
     If the configuration does not name a NameNode, which Hadoop allows on JournalNode hosts, any host may call.
 

@@ -17,7 +17,7 @@ from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
-# characters that java.net.URI does not allow in a host; braces remain from an unset variable
+# characters that java.net.URI does not allow in a host; a host contains braces if a variable is not set
 _NO_HOST = frozenset(' \t\r\n"<>\\^`{|}')
 RPC_PORT = 8020
 
@@ -29,7 +29,7 @@ class Identity:
     Attributes:
         nameservice: "" without nameservices.
         namenodes: ids of the nameservice's NameNodes, empty without HA.
-        own_id: this node's id among them, "" if it is not one of them.
+        own_id: this node's id among `namenodes`, or "" if this node is not a NameNode of the nameservice.
     """
 
     nameservice: str = ""
@@ -46,11 +46,11 @@ class Identity:
 
 
 def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
-    """Return the nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
+    """Return the nameservice, its NameNodes and this node's id (DFSUtil.getNamenodeNameServiceId).
 
-    If there are several nameservices, ours is the nameservice for which the first key of `own` contains an address of
-    this host, or else dfs.namenode.rpc-address does. Only dfs.ha.namenode.id determines this node's id, because a
-    checkpointer may run on a NameNode's host.
+    Among several nameservices, select the nameservice for which the first key of `own` contains an address of this
+    host. If no nameservice matches, compare dfs.namenode.rpc-address instead. Only dfs.ha.namenode.id determines this
+    node's id, because a checkpointer may run on a NameNode's host.
 
     Raises:
         ConfigurationError: the nameservice is ambiguous or unknown, or dfs.ha.namenode.id is not one of its NameNodes.
@@ -102,7 +102,7 @@ def _our_service(
 
 
 def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
-    """Return whether `key` of a NameNode of the nameservice is an address of this host; with `own_id`, check only the
+    """Return whether `key` of any NameNode in the nameservice is an address of this host; with `own_id`, check only the
     NameNode with that id.
     """
     ids = [each for each in namenode_ids(configuration, nameservice) if own_id in ("", each)]
@@ -228,8 +228,7 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def default_fs(configuration: Configuration) -> tuple[str, int]:
-    """Return the host and RPC port in fs.defaultFS; the host is "" if the URI has no host or another file system's
-    scheme.
+    """Return the host and RPC port in fs.defaultFS; the host is "" if the URI has no host or names another file system.
 
     Raises:
         ConfigurationError: the value is not a URI with a host and a port.

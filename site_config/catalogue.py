@@ -1,8 +1,8 @@
 """All keys of Hadoop's checkpointing: the keys of `site_config.keys`, and the keys that the checkpointer ignores or
 refuses.
 
-Names and defaults are taken from hdfs-default.xml and core-default.xml of Hadoop 3.4.1. If the default of Hadoop 2.7.3
-differs, it is added.
+Names and defaults are taken from hdfs-default.xml and core-default.xml of Hadoop 3.4.1. If Hadoop 2.7.3 has a different
+default, the entry contains both defaults.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
 
 
 def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
-    """Return the keys, which only other programs read, with the status "ignored"."""
+    """Return `keys` with the status "ignored", because only other programs read them."""
     return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
 
 

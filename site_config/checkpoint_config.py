@@ -54,7 +54,7 @@ from site_config.reader import AddressKeys, SettingsReader
 _DATA_DIR = "dfs.datanode.data.dir"
 # a DataNode's directory may begin with a storage type, such as [SSD]file:///data
 _STORAGE_KIND = re.compile(r"^\[\w+\]")
-# commands must work while a mount of shared edits hangs
+# time limit of resolving a path, because commands must work while a mount of shared edits hangs
 _RESOLVE_SECONDS = 2.0
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
 
@@ -78,7 +78,7 @@ _OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (ke
 
 
 def identity_of(role: Role, settings: Configuration) -> Identity:
-    """Return the identity of a node with that role; raises the same errors as `identity`."""
+    """Return the identity of a node with the role; raises the same errors as `identity`."""
     return identity(settings, *_OWN_ADDRESS.get(role, ()))
 
 
@@ -107,12 +107,12 @@ class CheckpointConfig:
         kerberos: None on a cluster without Kerberos.
         rpc_timeout: limit on each call.
         tail_period: interval of checks for new edits.
-        tail_backoff: longest interval of these checks while no edits arrive; 0 means a constant interval.
+        tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the open segment is also read.
         log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
         roll_retries: number of roll requests to each NameNode.
         upload_parallelism: number of parallel uploads of an image.
-        web: addresses of our HTTP and HTTPS servers; port 0 means any free port.
+        web: addresses of this node's HTTP and HTTPS servers; port 0 means any free port.
         rpc_bind_address: address of a backup node's RPC server; port 0 means any free port.
         access: hosts and users that may fetch images and segments, and stream edits to a backup node.
         image_directories: storage directories for images, which are stored in their `current` folders.
@@ -132,14 +132,14 @@ class CheckpointConfig:
         archive: the archive of every transaction.
         serve_namespace: whether a standby or a backup node answers reads of the namespace.
         namespace_rpc: addresses at which these reads are answered over RPC.
-        namespace_sums: whether the sums of every directory are stored for these reads.
-        permissions: whether permissions are checked for these reads.
+        namespace_sums: whether this node stores the sums of every directory for these reads.
+        permissions: whether this node checks permissions for these reads.
         supergroup: group whose members may read everything.
         group_cache_seconds: time for which a user's groups are cached for these reads.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: number of images to keep in the lake; 0 keeps all.
         lake_master, lake_driver_memory: Spark's master, and the heap of its driver, for the lake.
-        report_daily: whether a report is made about the first image of each day.
+        report_daily: whether the daemon makes a report about the first image of each day.
         report_directory: directory of these reports; "" means `reports` in the first storage directory.
         reports_retained: number of reports to keep.
         report_paths: file with path sets and tables, "" without one.
@@ -215,7 +215,7 @@ class CheckpointConfig:
 
     @property
     def shared_edits_directory(self) -> Path | None:
-        """Storage directory of `shared_edits`; None if they are in another kind of journal, or not configured."""
+        """Storage directory of `shared_edits`; None if the edits are in another kind of journal, or not configured."""
         return directory_of(self.shared_edits)
 
     @property
@@ -350,7 +350,7 @@ class _CheckpointReader(SettingsReader):
             return ()
         name = self.scoped(keys.CHECKPOINT_EDITS_DIR)
         if name not in self.settings:
-            # the default would ignore a directory that is set only for this nameservice
+            # the default names the generic key, and would ignore a directory that is set only for this nameservice
             return tuple(keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR)))
         # Hadoop also copies the scoped key to the generic key before it replaces variables (initializeGenericKeys)
         settings = self.settings.with_copy(self.scoped(keys.CHECKPOINT_DIR), keys.CHECKPOINT_DIR.name)
@@ -405,7 +405,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the settings that apply to readers; all other settings apply to writers."""
+        """Return the quorum settings that apply to readers; all others apply to writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),

@@ -56,7 +56,7 @@ def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState
 def active_first(
     addresses: Sequence[NameNodeAddress], state_of: Callable[[NameNodeAddress], HAState | None]
 ) -> list[NameNodeAddress]:
-    """Return the NameNodes in the order in which to try them; do not query a single NameNode."""
+    """Return the NameNodes in the order in which to try them; if there is only one, do not query it."""
     if len(addresses) < 2:
         return list(addresses)
     return sorted(addresses, key=lambda each: _ORDER[state_of(each)])

@@ -150,7 +150,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         server = faults.take(lambda: _server_kerberos(settings, who, kind, key, web_host, protections, takes), None)
     faults.raise_if_any()
     login = KerberosLogin(
-        # without a keytab, the ticket cache determines the principal, which may be any principal
+        # without a keytab, the principal in the ticket cache applies, which may be any principal
         principal=principal if file else "",
         keytab=Path(file) if file else None,
         namenode=_server(settings, login_settings.NAMENODE_PRINCIPAL, of_namenodes, login_settings.NAMENODE_PATTERN),
@@ -180,7 +180,7 @@ def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusal
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:
-    """Return the login for a command; without read access to the keytab, it uses the tickets of kinit."""
+    """Return the login for a command; without read access to the keytab, the login uses the tickets of kinit."""
     if login.keytab is None or os.access(login.keytab, os.R_OK):
         return login
     return replace(login, principal="", keytab=None)
@@ -208,7 +208,7 @@ def _named(host: str) -> str:
 
 
 def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tuple[str, str]:
-    """Return the hosts of our principal and of our web server's principal; "" if no address determines them."""
+    """Return the hosts of our principal and of our web server's principal; "" if no address determines a host."""
 
     def of(key: ConfigKey[str]) -> str:
         return address(settings, scoped_key(settings, key.name, who.nameservice, who.own_id), 0)[0]
@@ -341,7 +341,7 @@ def _policies(
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> AccessPolicy:
-    """Return the access policy of a protocol. Unlike Hadoop's policy, this policy requires the principal even without
+    """Return the access policy of a protocol. Unlike Hadoop, the policy requires the principal even without
     authorization.
     """
     wanted = "" if principal is None else principal.read(settings)

@@ -40,7 +40,7 @@ LEADER_KEYS = (LOCK, REQUIRED, PARENT, *ENSEMBLE_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LeaderSettings:
-    """Settings of the lock; if neither `ensemble` nor `file` is set, there is no election.
+    """Settings of the leader's lock; without `ensemble` and `file`, there is no election.
 
     Attributes:
         file: path of a lock file.

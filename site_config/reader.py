@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 class AddressKeys(NamedTuple):
-    """The keys of a server's address and of the host to which it binds instead; `None` if there is no key for the
-    host.
+    """The key of a server's address, and the key of the host to which the server binds instead, or `None` if there is
+    none.
     """
 
     address: ConfigKey[str]
@@ -73,7 +73,7 @@ class SettingsReader:
         return ("" if bind_host is None else bind_host.read(self.settings, self.scoped(bind_host))) or host, port
 
     def web(self, http: AddressKeys, https: AddressKeys) -> WebAddresses:
-        """Return the addresses of this node's web servers, as dfs.http.policy selects them."""
+        """Return the addresses of this node's web servers, according to dfs.http.policy."""
         policy = self.get(HTTP_POLICY)
         plain, secure = (self.take(lambda server=each: self.address(server), ("", 0)) for each in (http, https))  # type: ignore[misc]
         tls = tls_config(self.settings, policy, self.faults)

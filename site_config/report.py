@@ -26,9 +26,9 @@ class KeySetting:
         value: value with variables replaced; "" if unset.
         source: the file, or `(default)`.
         alias: the deprecated name in the file, "" if the file uses `name`.
-        overridden_by: the more specific key whose value applies instead, "" if this value applies.
-        reason: reason why the key is ignored or refused, or the probable spelling of an unknown key. default,
-        release2_default: defaults of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
+        overridden_by: the more specific key whose value applies instead, or "" if this key applies.
+        reason: reason why the key is ignored or refused, or the probable spelling of an unknown key.
+        default, release2_default: defaults of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
     """
 
     name: str
@@ -114,7 +114,7 @@ def _suffixes(settings: Configuration) -> list[str]:
 
 
 def _names(settings: Configuration, key: str, written: list[str], who: Identity) -> list[str]:
-    """Return the forms of `key` that files set, and its plain name if none of them applies to this node."""
+    """Return the forms of `key` that files set, and the key without a suffix if no form applies to this node."""
     in_force = scoped_key(settings, key, who.nameservice, who.own_id)
     of_each_namenode = key.endswith("-address") or key == HA_NAMENODES.name
     return written if written and (of_each_namenode or in_force in settings) else [*written, key]
@@ -133,7 +133,7 @@ def _row(
         value=value,
         source=settings.source(name),
         alias="" if written == name else written,
-        # the form for another NameNode applies to that NameNode
+        # a form for another NameNode applies to that NameNode, and no key overrides this form
         overridden_by=in_force if in_force != name and in_force.startswith(f"{name}.") else "",
         reason=reason,
         unit=entry.kind.unit,
@@ -148,8 +148,8 @@ def _row(
 
 
 def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
-    """Return the status of a key and its reason; a key that accepts only its default is supported while it has that
-    value.
+    """Return the status of a key and the reason; a key that accepts only its default is supported while it has the
+    default.
     """
     if faulty and entry.reason:
         return KeyStatus.REFUSED.value, entry.reason

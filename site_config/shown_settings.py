@@ -1,4 +1,4 @@
-"""The keys that a cluster's files set, as the console shows them without secrets."""
+"""The keys that a cluster's files set, for the console, without secrets."""
 
 from __future__ import annotations
 
