@@ -27,8 +27,7 @@ class HistoryPanels:
         self._entries = entries
 
     def overview(self) -> Sequence[Panel]:
-        """Return the durations of the latest checkpoints, with a link to all charts; empty before the first checkpoint.
-        """
+        """Return the durations of the latest checkpoints, with a link to all charts; empty without checkpoints."""
         entries = self._entries()
         made = [each for each in entries if each.kind == CHECKPOINT][-_OVERVIEW_BARS:]
         if not made:
