@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 def create_application(
     *blueprints: Blueprint, guard: ChangeGuard | None = None, authenticator: HttpAuthenticator | None = None
 ) -> Flask:
-    """Return an application of `blueprints` that responds to any fault with one plain sentence and no traceback.
+    """Return an application of `blueprints`, which responds to any fault with one plain sentence without a traceback.
 
-    While the application handles a request that the guard accepted, `flask.g` has the attribute `accepted`.
+    The application sets `flask.g.accepted` while it handles a request that the guard accepted.
 
     Args:
         guard: decides which hosts may request changes; by default only this host.

@@ -1,11 +1,11 @@
 """Protects changes over HTTP: only people and scripts on this host or in configured networks may request them.
 
-A page in an operator's browser can send requests to any server that the browser reaches. Therefore a browser's request
+A page in an operator's browser can send requests to any server that the browser reaches. Therefore, a browser's request
 needs a header that only a page of this server can set, or a secret token from a form for administrators. The request
-must also address this server by its own name, which excludes foreign names that resolve to this host. A request through
-a proxy has the proxy's address, so it may not change anything. The guard ignores GET, which changes nothing. It also
-ignores PUT, which only Hadoop's /imagetransfer uses: browsers send a preflight request before they send PUT to another
-server.
+must also address this server by a name of this host. This rule excludes foreign names that resolve to this host. A
+request through a proxy has the proxy's address, so the guard refuses changes through a proxy. The guard ignores GET,
+which changes nothing. It also ignores PUT, which only Hadoop's /imagetransfer uses: browsers send a preflight request
+before they send PUT to another server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Guard of an application; only `networks` and this host under its own address may request changes.
+    """Guard of an application; only hosts in `networks` and this host may request changes.
 
     Args:
         only_as: if given, every request must address this server by an address or name of this host, or by this name.
@@ -80,7 +80,7 @@ class ChangeGuard:
         return ""
 
     def is_operator(self, request: Request) -> bool:
-        """Return whether a request comes directly from a host that may request changes, for a name of this host."""
+        """Return whether a request names this host and comes directly from a host that may request changes."""
         if _is_forwarded(request) or not self._is_own_name(request.host):
             return False
         return self._is_near(request.remote_addr or "", request.environ.get("SERVER_NAME", ""))
@@ -99,7 +99,7 @@ class ChangeGuard:
         return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
 
     def _page_problem(self, request: Request) -> str:
-        """Return the reason why a browser's request is not from a page of this server; "" if it is."""
+        """Return why a browser's request is not proven to come from a page of this server; "" if it is."""
         origin = request.headers.get("Origin") or request.headers.get("Referer")
         if self._is_own_name(request.host) and (origin is None or urlsplit(origin).netloc == request.host):
             if CSRF_HEADER in request.headers:

@@ -32,55 +32,55 @@ class ServletError(HdfsError):
 
 
 class StorageMismatchError(ServletError):
-    """The peer belongs to another namespace, or this side has no namespace yet."""
+    """A peer that belongs to another namespace, or a node that has no namespace yet."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NotActiveError(ServletError):
-    """An image was offered to a NameNode that is not active."""
+    """An image offered to a NameNode that is not active."""
 
     status = HTTPStatus.EXPECTATION_FAILED
 
 
 class AlreadyHaveImageError(ServletError):
-    """The offered image is already stored, is being stored, or is too recent to be accepted."""
+    """An offered image that is already stored, is being stored, or is too recent to be accepted."""
 
     status = HTTPStatus.CONFLICT
 
 
 class BadRequestParametersError(ServletError):
-    """A query parameter or header is missing or malformed (410, as in Hadoop)."""
+    """A missing or malformed query parameter or header (410, as in Hadoop)."""
 
 
 class NotFoundError(ServletError):
-    """No image or segment has the requested transaction ids (410, as in Hadoop)."""
+    """A request for transaction ids that no image or segment has (410, as in Hadoop)."""
 
 
 class ImageRejectedError(ServletError):
-    """The received data is not the announced image, or could not be stored."""
+    """Received data that is not the announced image, or could not be stored."""
 
 
 class JournalRequestError(ServletError):
-    """A parameter of /getJournal is missing or malformed (500, as in Hadoop)."""
+    """A missing or malformed parameter of /getJournal (500, as in Hadoop)."""
 
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class JournalMismatchError(ServletError):
-    """The requested journal belongs to another namespace."""
+    """A requested journal that belongs to another namespace."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NoSuchSegmentError(ServletError):
-    """No segment of the journal begins with the transaction id."""
+    """A requested transaction id with which no segment of the journal begins."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class HttpServerError(HdfsError):
-    """The server could not bind its address or was used in the wrong order."""
+    """A server that could not bind its address, or whose methods were called in the wrong order."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 

@@ -51,7 +51,7 @@ class FileBody:
         self._file.close()
 
     def _pieces(self) -> Iterator[int]:
-        """Yield the size of each piece when it may be sent; the caller adds the sent bytes to `_sent`."""
+        """Yield the size of each piece once the throttle permits it; the caller adds the sent bytes to `_sent`."""
         with self._throttle.transfer():
             while (left := self.size - self._sent) > 0:
                 count = min(left, self._throttle.piece(max(_PIECE, self._least), self._least))
@@ -65,7 +65,7 @@ class FileBody:
 
 
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
-    """Return a response with the first `size` bytes of `file`, which is closed at the end.
+    """Return a response with the first `size` bytes of `file`, which the response closes at the end.
 
     `name` is the name of the file in headers and errors. `chunk_size` is the minimum number of bytes that are sent in
     one step under a bandwidth limit.

@@ -1,8 +1,8 @@
 """SPNEGO authentication of HTTP requests (RFC 4559, Hadoop's AuthenticationFilter).
 
 Java's clients first send OPTIONS, which servlets do not handle, and then send the cookie of the response with the
-request. Other clients send their token with the request. Paths that need no login are listed individually. WebHDFS
-itself verifies the callers of requests with a delegation token (AuthFilter).
+request. Other clients send their token with the request. `open_paths` lists the paths that need no login. For requests
+with a delegation token, the WebHDFS handlers verify the caller (AuthFilter).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Maximum size of headers with a token. A token that lists many groups has up to 64 KiB, and more in base64."""
+"""Maximum size of headers with a token. A token that lists many groups has up to 64 KiB, and a third more in base64."""
 TOKEN_BLUEPRINT: Final = "webhdfs"
 """Blueprint whose handlers verify delegation tokens; all other blueprints require a login."""
 _SCHEME = "negotiate"
@@ -136,7 +136,7 @@ class HttpAuthenticator:
 
 
 def request_caller() -> Caller | None:
-    """Return the caller, with only an address if it has not logged in; None if the path needs no login."""
+    """Return the caller, with only an address if the caller has not logged in; None if the path needs no login."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")

@@ -70,11 +70,11 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """Result of a thread's work: unsent bytes, and how the connection continues.
+    """Result of a thread's work: unsent bytes, and instructions for the connection.
 
     Attributes:
         reuse: whether another request may follow; `rest` is the received part of that request.
-        drain: whether the client still sends a body that will be discarded.
+        drain: whether the client still sends a body, which the loop discards.
     """
 
     unsent: bytes = b""
@@ -90,13 +90,13 @@ class HttpChannel(Channel):
         super().__init__(connection, peer)
         self._port = port
         self._stage = _ChannelStage.GREETING if isinstance(connection, TlsSocket) else _ChannelStage.READING
-        # event for which the handshake waits; None after the handshake, or if there is none
+        # event for which the handshake waits; None after the handshake, or without TLS
         self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
         self._refused = False
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
-        # whether a thread works on the connection, and whether the connection no longer accepts threads
+        # whether a thread has taken the connection, and whether threads can no longer take it
         self._lock = threading.Lock()
         self._taken = self._ended = False
         # when the headers began to arrive; None while the connection waits for a request
@@ -221,7 +221,7 @@ class HttpChannel(Channel):
             self._greeting = None
 
     def take(self) -> bool:
-        """Reserve the connection for a thread; return False if it is already closed."""
+        """Reserve the connection for a thread; return False if the connection is already closed."""
         with self._lock:
             self._taken = not self._ended
             return self._taken
@@ -292,7 +292,7 @@ class HttpChannel(Channel):
             self._port.loop.discard(self)
             return
         if isinstance(self.socket, TlsSocket) and self.socket.pending():
-            # the system does not report bytes that are already decrypted
+            # select does not report bytes that TLS has already decrypted
             self._port.loop.read_soon(self)
 
     def _enter(self, stage: _ChannelStage) -> None:

@@ -40,19 +40,19 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests, pages, reads of a namespace and TLS handshakes have their own threads, so that they do not wait for
-# transfers or for each other; a single address cannot use all threads of a kind
+# status requests, pages, reads of a namespace and TLS handshakes have separate threads, so that none of them waits for
+# transfers or for another kind of request; a single address cannot use all threads of a kind
 READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
 _GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/ready")
-# the only path that needs no disk; its separate thread still responds while disks hang
+# the only path that needs no disk; a separate thread serves this path, so it responds even while disks hang
 _LIVE_PATH = b"/health/live"
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
 _READ_PREFIX = b"/webhdfs/"
-# the loop sends smaller responses, so that threads do not wait for the peer
+# the loop sends responses up to this size, so that threads do not wait for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
 

@@ -45,7 +45,7 @@ class ImageStore(Protocol):
         """Return the reason why a checkpoint is not accepted now (e.g. too recent), or None if it is accepted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
-        """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""
+        """Record an image of `size` bytes, which every directory that accepted it stores under the final name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class TransferOptions:
 
 
 class UploadReservations:
-    """Uploads in progress; an upload may start if it is newer than all other uploads of its kind.
+    """Uploads in progress; an upload may start if its image is newer than all others of its kind in progress.
 
-    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients assume after 409 that the
+    Hadoop reserves a transaction id for all kinds of images (ImageServlet). After 409, Hadoop's clients assume that the
     NameNode has the image. A rollback image that is offered during the upload of an ordinary image would therefore
     never arrive. Here, each kind of image has separate reservations.
     """
@@ -136,7 +136,7 @@ class ImageAdmission:
         """
         info = self.namespace()
         if theirs != info.colon_string():
-            # the namespace of this side is not revealed to foreign callers
+            # do not reveal the namespace of this side to foreign callers
             raise StorageMismatchError(
                 f"storageInfo {theirs[:200]!a} is not the namespace of this side",
                 hint="Configure both sides for the same cluster; after an upgrade, restart the checkpointer.",

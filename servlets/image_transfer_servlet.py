@@ -77,7 +77,7 @@ class ServingLimits:
         self.receiving = Throttle(options.bandwidth, count=counter.add_received)
 
     def change(self, bandwidth: int, bootstrap_bandwidth: int) -> None:
-        """Change the limits in bytes per second, or 0 if unlimited; they also apply to running transfers."""
+        """Change the limits in bytes per second, or 0 if unlimited; new limits also apply to running transfers."""
         for throttle, limit in (
             (self.sending, bandwidth),
             (self.bootstrapping, bootstrap_bandwidth),
@@ -178,7 +178,7 @@ class _ImageServlet:
 
 
 def _stored_digest(path: Path) -> str | None:
-    # segments have no digest file, and an image without a digest file is still served, as in Hadoop
+    # segments have no digest file; like Hadoop, serve an image even if its digest file is missing
     try:
         return read_md5_file(path).hex()
     except MissingDigestError:

@@ -31,8 +31,8 @@ def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
     """Return the blueprint of /jmx with the beans that `beans` returns for each request.
 
     `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`); if there is no match, the
-    list is empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if the bean lacks it. A malformed name is
-    answered with 400.
+    list is empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if the bean lacks it. The response to a malformed
+    name is 400.
     """
     blueprint = Blueprint("jmx", __name__)
 
@@ -91,7 +91,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _answer(status: HTTPStatus, content: Mapping[str, Any]) -> Response:
-    # the layout of Jackson's pretty printer, because scripts parse the text with grep and sed
+    # the layout of Jackson's pretty printer, because operators' scripts parse the text with grep and sed
     text = json.dumps(content, indent=2, separators=(",", " : "), default=str)
     answer = Response(text + "\n", status=status, content_type="application/json; charset=utf8")
     answer.headers["Access-Control-Allow-Methods"] = "GET"

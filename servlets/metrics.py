@@ -107,7 +107,7 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
 
 
 def _login_families(families: MetricFamilies) -> Iterator[Metric]:
-    """Return the metrics of logins to this process's servers and of its own ticket; without Kerberos, there are no
+    """Return the metrics of logins to this process's servers and of this process's ticket; without Kerberos, no
     samples.
     """
     logins = LOGINS.now()

@@ -15,7 +15,7 @@ _ANY_ONE = ""
 
 
 class MalformedObjectNameError(ValueError):
-    """The text is neither a name nor a pattern of a bean."""
+    """Text that is neither the name of a bean nor a pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ObjectName:
     more: bool = False
 
     def matches(self, name: ObjectName) -> bool:
-        """Return whether `name`, which is not a pattern, is selected; the order of the keys does not matter."""
+        """Return whether this pattern selects `name`, which is not a pattern; the order of the keys does not matter."""
         if not _glob(self.domain, name.domain):
             return False
         if not self.more and self.properties.keys() != name.properties.keys():
@@ -46,7 +46,7 @@ def parse_object_name(text: str) -> ObjectName:
     """Parse a name or a pattern; an empty text selects everything, as in Java.
 
     Raises:
-        MalformedObjectNameError: `text` is neither.
+        MalformedObjectNameError: `text` is neither a name nor a pattern.
     """
     if not text:
         return ObjectName("*", {}, more=True)

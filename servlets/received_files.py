@@ -48,7 +48,7 @@ class ReceivedFile:
 class FileReceiver(Closeable):
     """A receiver that writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
 
-    A context manager that removes uncommitted files. A directory that fails is dropped; an error is raised if all
+    As a context manager, it removes uncommitted files. It drops a directory that fails, and raises an error if all
     directories fail.
 
     Raises:
@@ -79,7 +79,7 @@ class FileReceiver(Closeable):
         """Append the first `count` bytes of `room` in every directory.
 
         Raises:
-            ImageStorageError: no directory accepts them.
+            ImageStorageError: no directory accepts the bytes.
         """
         self._filled += count
         self.size += count
@@ -92,7 +92,7 @@ class FileReceiver(Closeable):
 
         Raises:
             ImageRejectedError: length, digest or content is wrong.
-            ImageStorageError: no directory could store it.
+            ImageStorageError: no directory could store the file.
         """
         if self.size != size:
             raise ImageRejectedError(
@@ -161,7 +161,7 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary are valid; the codec is needed only to load the image, not to store it
+            # magic and summary are valid; only loading needs the codec, storing does not
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:

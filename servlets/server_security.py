@@ -28,7 +28,7 @@ class ServerSecurity:
 
     Attributes:
         access: access decisions.
-        own_user: short name of our own principal, "" without a principal.
+        own_user: short name of our principal, "" without a principal.
         rpc_security, authenticator: authentication of RPC servers and of web servers; None if there is none.
         header_bytes: maximum size of request headers.
 
@@ -91,7 +91,7 @@ class ServerSecurity:
 
 
 def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
-    """Return the rules of short names, and the short name of our own principal."""
+    """Return the rules of short names, and the short name of our principal."""
     names = kerberos.rules.in_realm(default_realm())
     own = kerberos.rpc.principal
     try:

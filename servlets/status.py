@@ -81,7 +81,7 @@ class CheckpointTrigger(Protocol):
 
 
 class CancelTrigger(Protocol):
-    """Callback that ends a running checkpoint or upload at its next safe point, and blocks others for `prevent_for`
+    """Callback that ends a running checkpoint or upload at its next safe point, and blocks new ones for `prevent_for`
     seconds.
 
     The call returns when no checkpoint or upload is running.

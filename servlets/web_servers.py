@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WebServers(Startable):
-    """A context manager that serves the application.
+    """Servers of an application; a context manager.
 
     Raises:
         TlsSetupError: the files for HTTPS cannot be used.

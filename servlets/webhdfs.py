@@ -36,7 +36,7 @@ class WebHdfsSource(Protocol):
         """Return read access to the namespace, once it has applied `min_txid`.
 
         Args:
-            waited: seconds that the request has already waited, which count towards the time limit.
+            waited: seconds that the request has already waited; they count towards the time limit.
 
         Raises:
             ReadRefusedError: the namespace is not available within a time limit.
@@ -147,7 +147,7 @@ def _answer(source: WebHdfsSource, operation: str, path: bytes) -> Response:
 
 
 def _listing(source: WebHdfsSource, caller: WebHdfsCaller, path: bytes, page: ListedPage) -> Iterator[str]:
-    """Yield the response to LISTSTATUS from its first page on; read pages separately, as a NameNode's clients do."""
+    """Yield the response to LISTSTATUS, beginning with `page`; lock the namespace for one page at a time."""
     yield '{"FileStatuses":{"FileStatus":[\n'
     yield ",\n".join(map(_text, page.statuses))
     while page.behind is not None:
