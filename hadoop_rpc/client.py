@@ -33,8 +33,8 @@ from hadoop_rpc.security import ClientSecurity
 class RetryPolicy:
     """Rule for retries: at most `attempts` attempts in total, with delays according to `back_off`.
 
-    A call that may have reached the server is repeated only if it is idempotent. It is never repeated after a timeout,
-    because that would multiply the wait.
+    The client repeats a call that may have reached the server only if the call is idempotent. It never repeats a call
+    after a timeout, because retries would multiply the wait.
     """
 
     attempts: int = 3
@@ -68,7 +68,7 @@ M = TypeVar("M", bound=Message)
 class RpcClient(Closeable):
     """Client of one protocol at one server; thread-safe, and a context manager that closes the connection.
 
-    A repeated call keeps its client and call ids, so that the server's retry cache can answer it.
+    A repeated call has the same client and call ids, so that the server's retry cache can answer it.
 
     Args:
         host, port: address of the server.
@@ -122,7 +122,7 @@ class RpcClient(Closeable):
 
         Raises:
             RemoteError: the server answered with an exception.
-            RpcConnectionError: the connection cannot be opened, or it broke; `RpcTimeoutError`: no response arrived in
+            RpcConnectionError: the connection cannot be opened, or broke; as `RpcTimeoutError`: no response arrived in
                 time.
             RpcProtocolError: the server does not use Hadoop RPC, or the response has an unexpected type.
             AuthenticationRequiredError: the two sides share no authentication method.

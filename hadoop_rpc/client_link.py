@@ -27,7 +27,7 @@ from hadoop_rpc.security import ClientSecurity
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
-# a server that closes the connection sends its final error within this time
+# seconds within which a server that closes the connection sends a final error
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -53,8 +53,8 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
-        # separate from `_lock`: responses are read while a request is sent, because a server may send responses before
-        # it reads
+        # separate from `_lock`: the thread reads responses while a caller sends a request, because a server may send
+        # responses before it reads
         self._sending = threading.Lock()
         self._waiting: dict[int, _WaitingCall] = {}
         self._broken = False
@@ -91,7 +91,7 @@ class ClientLink:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             _open(peer, state, address)
-            # from here on, a silent peer is pinged, and a send without progress fails
+            # from here on, the link pings a silent peer, and a send without progress fails
             peer.settimeout(None)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(ping_interval))
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
@@ -142,7 +142,8 @@ class ClientLink:
         except OSError as fault:
             error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
             if isinstance(fault, ConnectionError):
-                # a server that refuses the connection has sent the reason, which we may not have read yet
+                # a server that refuses the connection has sent the reason, but the reading thread may not have read the
+                # reason yet
                 self._reader.join(_LAST_WORDS_SECONDS)
             with self._lock:
                 self._fail(error)
@@ -153,13 +154,13 @@ class ClientLink:
             raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
-        """Abort an unanswered call and close the connection, because later calls would also hang."""
+        """Abort an unanswered call and close the connection, because later calls on this connection would also hang."""
         with self._lock:
             waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
             late = f"{self._address} did not answer {method} within {timeout:g} s"
             waiting.end(b"", RpcTimeoutError(late, sent=True))
-            # other calls have waited less, so they may be repeated
+            # other calls have waited less, so the client may repeat them
             self.close(RpcConnectionError(f"the connection was closed, because {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
@@ -214,7 +215,7 @@ class ClientLink:
     def _ping(self) -> None:
         with self._lock:
             data = self._state.ping() if self._waiting and not self._broken else b""
-        # a thread that is sending shows that this side is alive; waiting for it would delay reading
+        # a thread that is sending proves that this side is alive; waiting for that thread would delay reading
         if data and self._sending.acquire(blocking=False):
             try:
                 self._socket.sendall(self._state.seal(data))

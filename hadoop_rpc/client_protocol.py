@@ -1,4 +1,4 @@
-"""ClientProtocol, client side: an operator's query that checkpointers need (ClientNamenodeProtocol.proto)."""
+"""Client side of ClientProtocol, with the one query that checkpointers need (ClientNamenodeProtocol.proto)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """The client side of a connection as a state machine: bytes in, events out; no socket, no clock.
 
-The states are listed in `ClientState`. Calls are sent only in OPEN; responses arrive in any order and are matched by
-call id. A response without a call id concerns the connection, and ends it with all calls. Bytes that are not a response
+`ClientState` lists the states. The client sends calls only in OPEN. Responses arrive in any order; their call ids
+identify the calls. A response without a call id ends the connection and all its calls. Bytes that are not a response
 also end the connection, because the start of the next response is unknown. CLOSED is final: a repeated call needs a new
 connection.
 
-With integrity or privacy, all frames after the negotiation are sent in tokens (`seal`), beginning with the connection
-context. A frame outside a token is then an error, because an attacker on the network path could have sent it.
+With integrity or privacy, both sides send all frames after the negotiation in tokens (`seal`), beginning with the
+connection context. A frame outside a token is then an error, because an attacker on the network path could have sent
+it.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ class ClientConnection:
         return request_frame(PING_CALL_ID, b"")
 
     def seal(self, data: bytes) -> bytes:
-        """Return frames as sent over the network. Tokens are numbered and must be sent in the order of their creation.
+        """Return frames as sent over the network; tokens are numbered, so the caller must send them in the order of
+        creation.
 
         Raises:
             KerberosError: a token cannot be made.

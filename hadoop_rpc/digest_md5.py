@@ -1,8 +1,9 @@
 """The server side of the SASL mechanism DIGEST-MD5 (RFC 2831), which clients use to log in with a delegation token; no
 I/O.
 
-The server sends a challenge, the client proves that it knows the password, and the server proves the same. The server
-makes a new nonce for each login, so it does not accept subsequent authentication. All values are ASCII, as in Hadoop.
+The server sends a challenge, the client proves that it knows the password, and then the server proves its knowledge.
+The server makes a new nonce for each login, so it does not accept subsequent authentication. All values are ASCII, as
+in Hadoop.
 
 Privacy uses Triple DES, the cipher that Java prefers, and needs the package `cryptography`.
 """
@@ -63,9 +64,7 @@ class DigestResponse:
 
 
 class DigestLogin(NamedTuple):
-    """A verified login: the server's own proof, and the protection of messages (None if only authentication was
-    agreed).
-    """
+    """A verified login: the server's proof, and the protection of messages (None if only authentication was agreed)."""
 
     proof: bytes
     layer: MessageLayer | None

@@ -95,7 +95,7 @@ _LOW_RESOURCES_HINT = (
     "on until an operator ends it."
 )
 _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
-# hints by phrases of the NameNode's message; safe mode does not end on its own for these reasons
+# hints by phrases of the NameNode's message; safe mode with these reasons does not end without an operator
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
     "Resources are low": _LOW_RESOURCES_HINT,
@@ -288,7 +288,7 @@ class NewerTxidError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
 class InconsistentStorageError(RemoteError):
-    """The storage directory of the server is in an inconsistent state."""
+    """Storage directory of the server that is in an inconsistent state."""
 
 
 # ---- the server's own checks ----

@@ -79,7 +79,7 @@ class RpcFrameBuffer:
         self._data += data
 
     def take(self, count: int) -> bytes | None:
-        """Return the next `count` raw bytes, or None while fewer have arrived."""
+        """Return the next `count` raw bytes, or None while fewer bytes are available."""
         if len(self._data) < count:
             return None
         with memoryview(self._data) as data:

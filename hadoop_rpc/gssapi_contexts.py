@@ -18,7 +18,8 @@ _SPNEGO = "1.3.6.1.5.5.2"
 
 
 class _Context:
-    """Base of `SecurityContext`s. A lock protects the context, because one thread may send while another receives."""
+    """Base of `SecurityContext`s. A lock protects the context, because one thread may send while a second one receives.
+    """
 
     _context: Any
 

@@ -19,7 +19,7 @@ EXPIRED = 2529638944
 
 
 def gssapi_library() -> Any:
-    # clusters without security and commands without connections do not need the library
+    # imported here, because clusters without security and commands without connections do not need the library
     try:
         import gssapi
     except ImportError as fault:

@@ -57,17 +57,17 @@ class HAServiceClient(ProtocolClient):
         self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode active if it is not; raises RemoteError on failure."""
+        """Make the NameNode active, unless it already is; raises RemoteError on failure."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
         self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode a standby if it is not; raises RemoteError on failure."""
+        """Make the NameNode a standby, unless it already is; raises RemoteError on failure."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 
     def transition_to_observer(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make a standby an observer; raises RemoteError on failure, or if its release has no observers."""
+        """Make a standby an observer; raises RemoteError on failure, or if the NameNode's release has no observers."""
         self._call("transitionToObserver", pb.TransitionToObserverRequestProto(reqInfo=_request_info(source)))
 
 

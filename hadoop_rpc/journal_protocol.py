@@ -20,7 +20,7 @@ JOURNAL_PROTOCOL: Final = RpcProtocol(
 
 @dataclass(frozen=True, slots=True)
 class JournalInfo:
-    """The namespace of the edits."""
+    """Namespace to which the edits belong."""
 
     cluster_id: str
     layout_version: int
@@ -44,7 +44,7 @@ def _info_message(info: JournalInfo) -> pb.JournalInfoProto:
 
 
 class JournalClient(ProtocolClient):
-    """Sender of an active NameNode's edits to one backup node; raises `RpcError`, and never retries a call."""
+    """Sender of an active NameNode's edits to one backup node. It raises `RpcError`, and never retries a call."""
 
     protocol = JOURNAL_PROTOCOL
     default_retry = NO_RETRY

@@ -1,6 +1,6 @@
 """The Kerberos login of this process: tickets from its keytab, and contexts with the servers that it calls.
 
-A process has one login and one ticket cache, and stores nothing else between connections.
+A process has one login and one ticket cache, and keeps no other state between connections.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _RpcSecurity:
 
     def _check(self, name: str) -> None:
         expected = with_host(self._server.principal, self._host)
-        # DNS is queried only if the configured name does not match
+        # query DNS only if the configured name does not match
         if name in (expected, with_host(self._server.principal, socket.getfqdn(self._host))):
             return
         if not self._server.fits_pattern(name):

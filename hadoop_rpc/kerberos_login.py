@@ -21,7 +21,7 @@ class KerberosLogin:
     """Identity of this process and of the servers it calls.
 
     Attributes:
-        principal: our own principal, with `_HOST` replaced; "" without a keytab means the owner of the default ticket
+        principal: our principal, with `_HOST` replaced; "" without a keytab means the owner of the default ticket
             cache.
         keytab: None uses the default ticket cache (kinit), which this process does not renew.
         protections: protections of RPC, in order of preference.
@@ -60,9 +60,7 @@ class KerberosLogin:
 
     @contextmanager
     def as_kerberos_errors(self, target: str = "") -> Iterator[None]:
-        """Convert GSSAPI errors to our errors, with the attempted operation, the cause that Kerberos reports, and a
-        hint.
-        """
+        """Convert GSSAPI errors to our errors, with the attempted operation, Kerberos's cause, and a hint."""
         gssapi = gssapi_library()
         try:
             yield

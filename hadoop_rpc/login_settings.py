@@ -69,8 +69,8 @@ LOGIN_KEYS = keys_in(globals())
 def namenode_login(configuration: Configuration) -> KerberosLogin | None:
     """Return the login of a command that reads JournalNodes as a NameNode; None if Kerberos is not used.
 
-    Its principal is a NameNode's principal in the keytab; if this user may not read the keytab, the user's own tickets
-    are used.
+    The login uses a NameNode's principal from the keytab. If this user may not read the keytab, the login uses the
+    user's tickets.
 
     Raises:
         ConfigurationError: the principal of the NameNodes is missing.

@@ -84,7 +84,7 @@ class NamenodeClient(ProtocolClient):
         return manifest_of(answer.manifest)
 
     def is_upgrade_finalized(self) -> bool:
-        """Return False while the NameNode keeps a `previous` directory for a rollback."""
+        """Return False while the NameNode keeps a `previous` directory, to which an operator can roll back."""
         request = pb.IsUpgradeFinalizedRequestProto()
         return bool(self._call("isUpgradeFinalized", request).isUpgradeFinalized)
 
@@ -94,7 +94,7 @@ class NamenodeClient(ProtocolClient):
         return bool(self._call("isRollingUpgrade", request).isRollingUpgrade)
 
     def register(self, registration: NamenodeRegistration) -> NamenodeRegistration:
-        """Register as backup or checkpoint node of this NameNode; return the NameNode's own registration."""
+        """Register as backup or checkpoint node of this NameNode; return the NameNode's registration."""
         request = pb.RegisterRequestProto(registration=registration_message(registration))
         return registration_of(self._call("registerSubordinateNamenode", request).registration)
 

@@ -48,7 +48,7 @@ class CheckpointSignature:
 
 @dataclass(frozen=True, slots=True)
 class RemoteEditLog:
-    """A segment at the NameNode, transaction ids `first` to `last`."""
+    """A segment at the NameNode with the transaction ids `first` to `last`."""
 
     first: int
     last: int
@@ -65,7 +65,7 @@ class EditLogManifest:
 
 @dataclass(frozen=True, slots=True)
 class NamenodeRegistration:
-    """A node that registers with another; addresses are `host:port`."""
+    """Registration of a node with another node; addresses are `host:port`."""
 
     rpc_address: str
     http_address: str

@@ -16,8 +16,8 @@ POLICY_KEYS = MappingProxyType(
     }
 )
 _INTERFACE = re.compile(r"protocol (?:interface )?[\w.]*?(\w+)(?:$|[:;, ])")
-# the principal of an annotation, which no list overrides: "expected client Kerberos principal is P" in Hadoop 2, "this
-# service is only accessible by P" in Hadoop 3
+# the principal that an annotation in Hadoop's code requires, and that no access list overrides: "expected client
+# Kerberos principal is P" in Hadoop 2, "this service is only accessible by P" in Hadoop 3
 _ONLY = re.compile(r"(?:client Kerberos principal is|only accessible by) (?!null)(\S+)")
 
 

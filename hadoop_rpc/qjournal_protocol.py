@@ -48,7 +48,7 @@ __all__ = [
 
 
 class _JournalNodeClient(ProtocolClient):
-    """Base of JournalNode clients; calls are not retried, because the quorum decides what a failed call means.
+    """Base of JournalNode clients; the client does not retry calls, because the quorum evaluates each failed call.
 
     Args:
         nameservice: sent with calls without a `RequestInfo`; None omits it, as Hadoop 2 does.

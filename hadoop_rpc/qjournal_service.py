@@ -59,7 +59,7 @@ def _nobody(_journal_id: str, _nameservice: str) -> None:
 
 
 def right_of(method: str) -> Right:
-    """Return the right that a method of either protocol requires; an unknown method is treated as a change."""
+    """Return the right that a method of either protocol requires; an unknown method counts as a change."""
     return Right.READ if method in _READING else Right.CHANGE
 
 

@@ -20,7 +20,7 @@ class ServerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RpcProtocol:
-    """A protocol; `name` is the Java interface that each call names, which differs from the protobuf service's name."""
+    """A protocol; `name` is the Java interface that each call names. The protobuf service has a different name."""
 
     name: str
     service: ServiceDescriptor

@@ -15,7 +15,7 @@ The server's stages are the same, each with a step of the client:
     OFFERS → DONE                     a delegation token: INITIATE contains the response to the challenge in the offer
     OFFERS → TOKENS → DONE            a delegation token without a challenge so far: RESPONSE contains the response
 
-A client that knows the offers may begin with INITIATE. A step out of order is refused and ends the connection.
+A client that knows the offers may begin with INITIATE. The server refuses a step out of order and ends the connection.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TOKEN = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protoc
 _LAYERS = struct.Struct(">I")
 # announced by Java; Hadoop's servers ignore it
 _MAX_TOKEN = 1 << 16
-# frame bytes per token; with the overhead of any encryption type, a token is below the 64 KiB of Java's clients
+# frame bytes per token; a token then stays below the 64 KiB of Java's clients with any encryption type
 _TOKEN_PIECE = 60 << 10
 MAX_HANDSHAKE_FRAME: Final = 1 << 18
 """Maximum frame size during negotiation: tokens with the groups of a large directory reach 64 KiB."""
@@ -174,11 +174,11 @@ class SaslServer:
     Args:
         security: None accepts only SIMPLE.
         tokens: accepts delegation tokens, if their mechanism supports all offered protections.
-        as_standby: whether a server that does not accept delegation tokens offers them, and then refuses them as a
+        as_standby: whether a server that does not accept delegation tokens offers tokens and then refuses them, as a
             standby NameNode does. A client that has only a token then asks the active NameNode.
 
     Attributes:
-        layer: protects the frames after the negotiation; None if there is no login.
+        layer: protects the frames after the negotiation; None without a login.
         protection: protection of the frames after the negotiation.
         by_token: whether the client logged in with a delegation token.
         principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token, they

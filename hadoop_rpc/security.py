@@ -89,14 +89,14 @@ class ClientSecurity(Protocol):
         """
 
     def renew(self) -> bool:
-        """Discard all tickets after one was refused; return False if that was done recently."""
+        """Discard all tickets after a server refused a ticket; return False if all were discarded recently."""
 
 
 class RpcServerSecurity(Protocol):
     """A server's authentication of clients, and access to its protocols.
 
     Attributes:
-        service, host: the parts of its principal, which are sent to clients.
+        service, host: the parts of the server's principal, which the server sends to clients.
         protections: offered protections.
     """
 

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01
 _FRAME_OVERHEAD = 1 << 20
-# if peers are busy, each thread of a call may wait this long for the interpreter lock
+# seconds that each thread of a call may wait for the interpreter lock if peers are busy
 _SWITCH_SECONDS = 0.0005
 _REFUSAL = RetriableError("this server is stopping"), RpcErrorCode.APPLICATION
 _Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
@@ -38,9 +38,9 @@ _Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
 class RpcServer(Startable):
     """A server of `services`; a context manager that starts and stops it.
 
-    Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and a single peer
-    cannot use all handlers. The server does not read from a connection with many calls in progress or many unread
-    responses.
+    Calls of one connection may run concurrently; the server answers each call when it ends. Peers take turns, and a
+    single peer cannot use all handlers. The server does not read from a connection with many calls in progress or many
+    unread responses.
 
     Args:
         services: offered services.
@@ -112,7 +112,7 @@ class RpcServer(Startable):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Bind, listen and serve. When it returns, connections are accepted.
+        """Bind, listen and serve; the server accepts connections when this method returns.
 
         Raises:
             RpcError: the address cannot be bound, or the system allows no more threads.
@@ -212,7 +212,7 @@ class RpcServer(Startable):
 
     @property
     def waiting(self) -> bool:
-        """Whether calls wait for a handler; they will free memory when they are performed."""
+        """Whether calls wait for a handler; performing them frees memory."""
         return self.queue_length > 0
 
     @property

@@ -4,9 +4,9 @@ The loop's thread reads and closes. Handlers send what the socket accepts immedi
 that no handler waits for a peer. If the peer does not read its responses, the server does not read from the connection
 either, so that the connection's memory use is limited.
 
-A Kerberos login reads files and may query DNS, which would block the loop. Therefore a handler processes the data of a
-connection until the connection is open. The loop does not read during that time, so that only one thread at a time uses
-the connection's state.
+A Kerberos login reads files and may query DNS, which would block the loop. Therefore, a handler processes the data of a
+connection until the login ends. The loop does not read during this time, so that only one thread at a time uses the
+connection's state.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from hadoop_rpc.wire import RpcErrorCode
 _LOG = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 16
-# a connection with this much work in progress or unsent data is not read
+# the loop does not read from a connection with this much work in progress or unsent data
 _MAX_CALLS = 100
 _MAX_QUEUED = 1 << 20
 _MAX_UNSENT = 1 << 18
-# fraction of the usual time for a frame or response when memory is short
+# fraction of the usual time limit for a frame or response that applies when memory is short
 _PRESSED = 1 / 30
 
 
@@ -96,7 +96,7 @@ class RpcChannel(Channel):
         # whether a handler is processing login data, and the protection after the login
         self._logging_in = False
         self._protection = ""
-        # whether the peer has ended its side, we have ended ours, and the socket is closed
+        # whether the peer has shut down its side, the server has shut down its side, and the socket is closed
         self._read_all = False
         self._sent_all = False
         self._closed = False
@@ -157,7 +157,7 @@ class RpcChannel(Channel):
             self.give_up_login()
 
     def give_up_login(self) -> None:
-        """Resume reading, or close."""
+        """End the processing of login data: resume reading, or close."""
         with self._lock:
             self._logging_in = False
         self._server.loop.call(self.settle)
@@ -279,7 +279,7 @@ class RpcChannel(Channel):
         return calls
 
     def _watch(self, moved: int, *, completed: bool) -> None:
-        """Record progress of the peer, and whether the server now waits for it; the caller holds the lock."""
+        """Record progress of the peer, and whether the server now waits for the peer; the caller holds the lock."""
         if not (self._unsent or self._state.unfinished):
             self._owing_since = None
             return
@@ -308,7 +308,7 @@ class RpcChannel(Channel):
     def _send(self, data: bytes, *, sealed: bool = False) -> None:
         """Send what the socket accepts and keep the rest; the caller holds the lock.
 
-        The token is made here, because tokens are numbered in the order of sending.
+        This method creates the token, because tokens are numbered in the order of sending.
         """
         if self._sent_all or not data:
             return

@@ -1,7 +1,7 @@
 """Kerberos of the servers of a process: their keys, their settings and their authentication of RPC clients.
 
-Servers accept client tokens with the keys of a keytab. This does not need a KDC and does not depend on the process's
-tickets. The keytab is re-read for each context.
+Servers accept client tokens with the keys of a keytab, without a KDC and independently of the process's tickets. Each
+context re-reads the keytab.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class KerberosRpcSecurity:
     """The `ServerSecurity` of a server whose protocols are resources of `access`.
 
     Args:
-        key: key of the server's own principal, which contains a host.
+        key: key of the server's principal, which contains a host.
         user_of: returns the short name of a principal; raises ValueError.
     """
 

@@ -1,14 +1,14 @@
 """The server side of a connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
 
-The states are listed in `ServerState`. No call is performed before the context has named the caller. A context is
-accepted only once, so the user of a connection cannot change. A message that is out of order or malformed is answered
-once and ends the connection, because the start of the next request is unknown. A failed call does not affect other
-calls.
+`ServerState` lists the states. The server performs no call before the context has named the caller. It accepts a
+context only once, so the user of a connection cannot change. The server responds once to a message that is out of order
+or malformed, and then ends the connection, because the start of the next request is unknown. A failed call does not
+affect other calls.
 
-With security, only clients with a login are accepted (`hadoop_rpc.sasl.SaslServer`). The caller is their principal, or
-the owner of their delegation token. With integrity or privacy, all frames after SUCCESS are sent in tokens. A frame
-outside a token is refused, although Hadoop would perform it. A call must use the protocol for which the connection was
-accepted.
+With security, the server accepts only clients with a login (`hadoop_rpc.sasl.SaslServer`). The caller is the client's
+principal, or the owner of the client's delegation token. With integrity or privacy, both sides send all frames after
+SUCCESS in tokens. The server refuses a call outside a token, although Hadoop would perform the call. A call must use
+the protocol for which the connection was accepted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
 # maximum size of the header with a call's method and protocol
 _MAX_REQUEST_HEADER = 4096
-# longer messages are truncated before they are sent back
+# the server truncates longer messages before it sends them back
 _MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
 _HTTP_ANSWER = (
@@ -187,7 +187,7 @@ class ServerConnection:
                 elif (event := self._understand(body)) is not None:
                     events.append(event)
         except KerberosError as fault:
-            # as in Hadoop, because no later data on this connection can be trusted
+            # as in Hadoop: the server can no longer trust data on this connection
             self.state = ServerState.CLOSED
             events.append(ConnectionEnd(b"", fault.message))
         except RpcProtocolError as fault:
@@ -346,7 +346,7 @@ class ServerConnection:
             self._admit(self._security)
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), RpcErrorCode.FATAL_UNAUTHORIZED)
-        # the content of tokens is bounded by the token limit and by the present limit
+        # the token limit and the present limit bound the content of tokens
         frames = self._inner if self._sealed else self._frames
         frames.limit, frames.limited_by = self._max_frame, MAX_REQUEST.name
         self.state = ServerState.OPEN

@@ -28,8 +28,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. The ids of client and call are for a
-    retry cache.
+    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. A retry cache needs the ids of client
+    and call.
 
     Attributes:
         state_id: see `Call`.
@@ -80,7 +80,7 @@ class Dispatcher:
 
     @property
     def has_waiting_methods(self) -> bool:
-        """Whether calls of any method may wait."""
+        """Whether calls of at least one method may wait."""
         return any(method.may_wait for each in self._services.values() for method in each.methods.values())
 
     def may_wait(self, call: Call) -> bool:

@@ -38,7 +38,7 @@ _ANONYMOUS_HINT = (
     "in its core-site.xml, or use Kerberos. Hadoop's own checkpointers fail in the same way."
 )
 _KERBEROS_HINT = "The web server accepts only Kerberos logins: set hadoop.security.authentication as in the cluster."
-# responses of NameNode and JournalNode servlets if the filter in front accepted a request without a name
+# responses of NameNode and JournalNode servlets to a request without a name that the authentication filter accepted
 _WITHOUT_USER = (HTTPStatus.GONE, HTTPStatus.INTERNAL_SERVER_ERROR)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
@@ -51,7 +51,7 @@ class Spnego:
 
     Attributes:
         headers: headers of the request; empty without Kerberos.
-        ignored: whether the server neither responded to our token nor requested one; set by `check`.
+        ignored: whether the server neither responded to our token nor requested a token; set by `check`.
         hint: next step for the login if the response is a refusal, "" if there is none; set by `check`.
 
     Raises:

@@ -1,8 +1,8 @@
 """Ticket caches in memory, one for each principal and keytab, and the credentials that contexts obtain from them.
 
 MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, then it obtains a new one
-with the current keytab. Therefore tickets do not expire while the KDC answers, and a replaced keytab is used for the
-next ticket.
+with the current keytab. Therefore, tickets do not expire while the KDC answers, and the library uses a replaced keytab
+for the next ticket.
 
 A renewal begins a new cache. The previous cache remains until the next renewal, because a context may still use it.
 """
@@ -50,7 +50,7 @@ class TicketCaches:
         """Discard all tickets, so that later connections obtain new tickets, including tickets for servers with changed
         keys.
 
-        Return False if this was done less than a minute ago, or if this process does not own the tickets.
+        Return False if the last renewal was less than a minute ago, or if this process does not own the tickets.
         """
         if login.keytab is None:
             return False
@@ -91,8 +91,8 @@ class TicketCaches:
             return str(credentials.name)
 
     def credentials(self, login: KerberosLogin) -> Any:
-        """Return new credentials for one context. Creating them only reads the cache, and stored credentials would
-        expire.
+        """Return new credentials for one context. New credentials only cost a read of the cache; stored credentials
+        would expire.
         """
         gssapi = gssapi_library()
         with login.as_kerberos_errors():

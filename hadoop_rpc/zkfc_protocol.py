@@ -22,7 +22,9 @@ class ZKFCClient(ProtocolClient):
     protocol = ZKFC_PROTOCOL
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make its NameNode a standby and exclude it from the election for this time; 0 or less ends the exclusion."""
+        """Make the controller's NameNode a standby, and keep it out of the election for this time; 0 or less ends the
+        pause.
+        """
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=unsigned32(milliseconds)))
 
     def graceful_failover(self) -> None:
