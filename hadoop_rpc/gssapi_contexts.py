@@ -18,8 +18,7 @@ _SPNEGO = "1.3.6.1.5.5.2"
 
 
 class _Context:
-    """Base of `SecurityContext`s. A lock protects the context, because one thread may send while a second one receives.
-    """
+    """Base of `SecurityContext`s. A lock protects the context, because two threads may send and receive at a time."""
 
     _context: Any
 
