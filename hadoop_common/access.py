@@ -202,9 +202,8 @@ class AccessPolicy:
     `blocked`.
 
     Attributes:
-        principals: the configuration key of each full principal; `_HOST` in a principal is replaced by the caller's
-            host.
-        own: whether the server's own short name is allowed.
+        principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
+        own: whether a caller may have the server's short name.
         lists: users and groups.
         needed: lists that must all contain the caller.
         blocked: lists that must not contain the caller.
@@ -226,8 +225,8 @@ class AccessRules:
     Attributes:
         hosts: names, addresses and networks that may call.
         users: users that may make changes.
-        policies: policy of each resource, used with Kerberos; hosts and users are then ignored.
-        own_user: short name of the server's own principal.
+        policies: policy of each resource; with Kerberos, these policies apply instead of hosts and users.
+        own_user: short name of the server's principal.
     """
 
     hosts: tuple[str, ...] = (ANYBODY,)
@@ -271,7 +270,7 @@ def _lists(policy: AccessPolicy | None) -> dict[str, str]:
 class AccessControl:
     """Access decisions for a server.
 
-    Host names are resolved again when a caller matches none of their known addresses.
+    The server resolves host names again when a caller's address differs from all their known addresses.
 
     Any thread may call its methods.
 
@@ -327,11 +326,11 @@ class AccessControl:
 
     @property
     def by_name(self) -> bool:
-        """Whether callers have to authenticate."""
+        """Whether access depends on names that callers have proved, as with Kerberos."""
         return self._rules.policies is not None
 
     def check(self, caller: Caller, right: Right, action: str, resource: str = "") -> AccessDecision:
-        """Decide whether a call is allowed. Refusals are counted, and logged at most once per second."""
+        """Decide whether a call is allowed; count refusals, and log them at most once per second."""
         rules = self._rules
         if rules.policies is not None:
             verdict = self._by_policy(rules, caller, resource or action)
@@ -366,7 +365,7 @@ class AccessControl:
             return False
 
     def may_be_asked(self, host: str) -> bool:
-        """Return whether a host that a caller specifies, by name or address, is itself allowed to make calls."""
+        """Return whether a host that a caller names, by name or address, may itself make calls."""
         try:
             addresses = [host] if _address(host) is not None else list(self._look_up(host))
         except (OSError, UnicodeError):
@@ -383,9 +382,9 @@ class AccessControl:
     def _renew(self) -> None:
         """Resolve all names again unless they were resolved recently.
 
-        While DNS does not answer, a name retains its addresses; otherwise, JournalNodes would refuse their writer,
-        which would then stop. Because DNS may hang, a call that can use the last addresses does not wait for another
-        call that resolves the names.
+        While DNS does not answer, a name retains its addresses. Otherwise, JournalNodes would refuse their writer, and
+        the writer would stop. DNS may hang, so a call that can use the last addresses does not wait for another call
+        that resolves the names.
         """
         if not self._renewing.acquire(blocking=not self._resolved):
             return

@@ -1,4 +1,4 @@
-"""Network addresses: hides the passwords in addresses, and recognises addresses of this host."""
+"""Hides the passwords in network addresses, and recognises addresses of this host."""
 
 from __future__ import annotations
 

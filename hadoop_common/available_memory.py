@@ -1,4 +1,4 @@
-"""Memory that this process and the page cache of its files can use: what is free, and the limits of control groups."""
+"""Memory for this process and the page cache of its files, from the free memory and the limits of control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference between the clocks of another host and of this host."""
+"""The difference between another host's clock and this host's clock."""
 
 from __future__ import annotations
 

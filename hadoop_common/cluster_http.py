@@ -67,7 +67,8 @@ class HttpAnswer(NamedTuple):
 class _ClusterSession(requests.Session):
     """A session that ignores the environment's proxies and .netrc, and treats a redirection as a response.
 
-    The library's own session would read the whole body of a redirection, however long, even without following it.
+    The library's session would read the whole body of a redirection, however long, even if it does not follow the
+    redirection.
     """
 
     def __init__(self, adapter: HTTPAdapter) -> None:
@@ -79,7 +80,7 @@ class _ClusterSession(requests.Session):
         self.mount("https://", adapter)
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Return None, because redirections are not followed."""
+        """Return None, because this session does not follow redirections."""
 
 
 class _CancellableAdapter(HTTPAdapter):
@@ -89,7 +90,7 @@ class _CancellableAdapter(HTTPAdapter):
         self, url: str, timeout: float | tuple[float | None, float | None], cancelled: Callable[[], bool]
     ) -> None:
         super().__init__()
-        # the library spells the zone of an IPv6 address differently in its own URL
+        # the library spells the zone of an IPv6 address differently in its URL
         self._url = url
         self._connect_timeout, self._wait = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         self._cancelled = cancelled
@@ -140,7 +141,7 @@ def open_request(
     A body that is shorter than its Content-Length ends without an error.
 
     Args:
-        timeout: seconds for the connection and for each wait, or a pair of both; None if unlimited.
+        timeout: seconds for the connection and for each wait, or a pair of two limits; None if unlimited.
 
     Raises:
         UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
@@ -161,9 +162,7 @@ def open_request(
 
 
 def _cause_of(fault: Exception) -> OSError:
-    """Return the error of the system or of our code that the library wrapped; otherwise, an error with the library's
-    message.
-    """
+    """Return the system's error or our error that the library wrapped; otherwise, an error with its message."""
     chain: list[BaseException] = [fault]
     for each in chain:
         if isinstance(each, OSError) and not isinstance(each, requests.RequestException):
@@ -188,10 +187,9 @@ def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
 
 def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> float:
     """Return the number of seconds by which the server's clock is ahead of this host's, according to the Date header of
-    a response that has just begun; negative if it is behind, and 0 without this header.
+    a response that has just begun; negative if the server's clock is behind, and 0 without this header.
 
-    The server has written the header, in whole seconds, at some time since `sent_at`, when the request was sent, in
-    seconds since the epoch.
+    The server wrote the header, in whole seconds, after the request was sent at `sent_at`, in seconds since the epoch.
     """
     # Hadoop's servers send the header twice
     for date in answer.headers.get_all("Date", ()):

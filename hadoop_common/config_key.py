@@ -100,7 +100,7 @@ DIRECTORIES = paths("directories")
 
 
 class KeyStatus(Enum):
-    """Treatment of a key by the checkpointer."""
+    """How the checkpointer treats a key."""
 
     SUPPORTED = "supported"
     IGNORED = "ignored"
@@ -116,7 +116,7 @@ class ConfigKey(Generic[T]):
         meaning: effect of the key; for an ignored key, its effect in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
         reason: reason why the key is ignored or refused; for a supported key, the values that are refused.
-        release2: default value in Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.
+        release2: default value in Hadoop 2.7 if it differs; ABSENT if 2.7 does not have the key.
         least: smallest allowed number.
     """
 
@@ -166,9 +166,7 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets; if `scoped`, the key's form for this nameservice and NameNode sets the
-    field.
-    """
+    """Declare a dataclass field that `key` sets, or if `scoped`, the key's form for this nameservice and NameNode."""
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value

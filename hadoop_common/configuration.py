@@ -33,10 +33,10 @@ _NO_URI_WARNING = (
 class Configuration:
     """Immutable settings. A later property overrides an earlier property unless the earlier property is final.
 
-    Values are trimmed, and each `${…}` is replaced. Deprecated keys are stored and found under their current names. A
-    property without a value sets nothing. `warnings` contains one sentence for each deprecated key and each property
-    that Hadoop ignores. `folder` is the directory of the files, or None if there are no files. `on_warning` receives
-    each warning about a value when the value is first read.
+    Values are trimmed, and each `${…}` is replaced. A deprecated key counts as its current name. A property without a
+    value sets nothing. `warnings` contains one sentence for each deprecated key and each property that Hadoop ignores.
+    `folder` is the directory of the files, or None if there are no files. `on_warning` receives each warning about a
+    value when the value is first read.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Configuration:
         """Read `core-site.xml`, then `hdfs-site.xml`, then `hadoop-policy.xml` if present; one of the first two may be
         missing.
 
-        After `core-site.xml`, Hadoop loads its `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
+        After `core-site.xml`, Hadoop loads `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
         `environment` provides `${env.NAME}`; `defaults` are the values of keys that the files do not set.
 
         Raises:
@@ -125,7 +125,7 @@ class Configuration:
         return NO_FILE if found is None else found.source
 
     def written_name(self, key: str) -> str:
-        """Return the name by which a file sets `key`, possibly a deprecated name; `key` itself if no file does."""
+        """Return the name by which a file sets `key`, possibly a deprecated name; `key` itself if no file sets it."""
         found = self._values.get(current_name(key))
         return key if found is None else found.name
 

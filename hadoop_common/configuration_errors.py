@@ -34,7 +34,7 @@ class ConfigurationFault:
 
 
 class ConfigurationError(HdfsError):
-    """The configuration is unusable; `faults` lists everything that is wrong."""
+    """An unusable configuration; `faults` lists all faults."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
@@ -52,7 +52,7 @@ class FaultCollector:
         self.faults: list[ConfigurationFault] = []
 
     def add(self, fault: ConfigurationFault) -> None:
-        """Add a fault that the caller found itself."""
+        """Add a fault that the caller found."""
         self.faults.append(fault)
 
     def take(self, getter: Callable[[], T], fallback: T) -> T:

@@ -66,8 +66,8 @@ class _Parser:
     """Parser of one file.
 
     As in Hadoop 3, one pair of flags per file, not per element, controls fallbacks. `_fallback_allowed` is set once an
-    href is missing, `_in_fallback` once a `<fallback>` begins. Both remain set until the next `</include>`. Properties
-    in a fallback that is not allowed are skipped.
+    href is missing, `_in_fallback` once a `<fallback>` begins. Both remain set until the next `</include>`. The parser
+    skips properties in a fallback that is not allowed.
     """
 
     def __init__(
@@ -249,10 +249,8 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 
 def _fetched(url: str) -> bytes:
-    """Fetch a URL without a proxy, as Java does; `cluster_http` cannot be used, because its settings are not known
-    yet.
-    """
-    # few configurations include a URL, and these imports are as slow as reading a configuration
+    """Fetch a URL without a proxy, as Java does. `cluster_http` needs settings that are not known yet."""
+    # imported here, because few configurations include a URL, and these imports take as long as reading a configuration
     import http.client
     import urllib.request
 

@@ -62,7 +62,7 @@ def sync_output(out: IO[bytes]) -> None:
 
 
 def refuse_special(path: Path) -> None:
-    """Refuse the name of a device, FIFO or socket, such as /dev/null, because a rename over it would remove it.
+    """Refuse the name of a device, FIFO or socket, such as /dev/null, because a rename would replace the special file.
 
     Raises:
         SpecialFileError: `path` names a special file, or is in the folder of devices.

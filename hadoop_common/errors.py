@@ -11,7 +11,7 @@ class HdfsError(Exception):
     """Root of every package's error tree.
 
     `message` states what is wrong and where. `hint` is the next step in one sentence, by default `default_hint`. A
-    process that ends because of the error exits with `exit_code`.
+    process that ends with the error exits with `exit_code`.
     """
 
     exit_code: ClassVar[int] = ExitCode.FAILURE

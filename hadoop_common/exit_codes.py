@@ -1,4 +1,4 @@
-"""Exit codes of the commands and the daemon; `check` and `zkfc` have codes of their own."""
+"""Exit codes of the commands and the daemon; `check` and `zkfc` have separate codes."""
 
 from __future__ import annotations
 

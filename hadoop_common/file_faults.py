@@ -52,7 +52,7 @@ class FileFaultError(StorageError, OSError):
 
 
 class SpecialFileError(FileFaultError):
-    """A device, FIFO or socket in place of a file to be written; a rename over it would remove it."""
+    """A device, FIFO or socket at the path of a file to be written; a rename would replace the special file."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
@@ -95,7 +95,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
     if isinstance(error, _NETWORK):
         return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
     if error.filename is None:
-        # an error without a number comes from a library instead of the system
+        # an error without a number comes from a library, not from the system
         problem = f"a file, or standard output, fails: {_reason(error)}"
         return None if error.errno is None else StorageError(problem, hint=_hint(error))
     if error.filename2 is not None:
@@ -104,7 +104,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
 
 
 def error_text(error: BaseException | None, path: PathLike[str] | None = None) -> str:
-    """Return the message of `error` without its hint, for use in a message that already names `path`."""
+    """Return the message of `error` without the hint, for a message that already names `path`."""
     if isinstance(error, OSError) and (error.filename is None or Path(error.filename) == path):
         return _reason(error)
     known = None if error is None else as_hdfs_error(error)
@@ -112,8 +112,7 @@ def error_text(error: BaseException | None, path: PathLike[str] | None = None) -
 
 
 def hint_for(error: BaseException | None, otherwise: str) -> str:
-    """Return the next step for an error that has only one remedy: access, a mount, more open files, another kind of
-    file.
+    """Return the next step for an error with only one remedy: access, a mount, more open files, another kind of file.
 
     Args:
         error: an error; its causes are also examined.

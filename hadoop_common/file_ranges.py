@@ -51,7 +51,7 @@ def start_write_back(descriptor: int, start: int, size: int) -> None:
 def write_back(descriptor: int, start: int, size: int) -> None:
     """Write the dirty pages of a range to disk and wait for them; the fallback writes all dirty pages of the file.
 
-    This does not make the data durable, because neither the file size nor the disk's own cache is flushed.
+    This does not make the data durable, because it flushes neither the file size nor the disk's cache.
 
     Raises:
         OSError: this write or an earlier one failed.
@@ -63,7 +63,7 @@ def write_back(descriptor: int, start: int, size: int) -> None:
 def reserve(descriptor: int, start: int, size: int) -> bool:
     """Allocate space for a range and extend the file (fallocate(2)); return False if that is impossible.
 
-    Unlike `os.posix_fallocate`, this writes nothing if the file system lacks support.
+    Unlike `os.posix_fallocate`, this function writes nothing if the file system lacks support.
     """
     function = _function("fallocate")
     return function is not None and function(descriptor, 0, ctypes.c_int64(start), ctypes.c_int64(size)) == 0

@@ -117,7 +117,7 @@ class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
             try:
                 return super().send(memoryview(data)[:_TLS_PIECE], flags)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-                # the unread data may contain the reason for the close
+                # the unread data may contain the reason why the peer closed the connection
                 self.read(1)
                 raise
 

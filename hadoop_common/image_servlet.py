@@ -1,4 +1,4 @@
-"""Names in the requests and responses of image transfers (ImageServlet)."""
+"""Names of parameters and headers in image transfers (ImageServlet)."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ _MAX_DEPTH = 8
 class JsonFormatter(logging.Formatter):
     """Formatter of a record as `{"time", "level", "logger", "thread", "message"}`, with `exception` if there is one.
 
-    The caller's `extra={"txid": 7, "phase": "save", ...}` follows under its own names: JSON values unchanged, others as
-    text. If a name is already used, an underscore is appended.
+    The fields of the caller's `extra={"txid": 7, "phase": "save", ...}` follow under the same names: JSON values
+    unchanged, others as text. The formatter appends an underscore to a name that is already used.
     """
 
     def format(self, record: logging.LogRecord) -> str:

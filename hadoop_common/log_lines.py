@@ -26,7 +26,7 @@ def log_to_stderr(level: int) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """Formatter of one line per record; traceback lines are indented, so that none looks like a record."""
+    """Formatter of one line per record; it indents traceback lines, so that they do not look like records."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (name defined by `logging`)
         record.message = escaped(record.message)

@@ -2,9 +2,9 @@
 
 A file that shrinks while it is being read causes an error instead of killing the process.
 
-Reading a mapped page beyond the end of a file raises SIGBUS. The signal handler of this module maps a page of zeros in
-its place and records the offset. Readers call `check_whole` before they rely on the data. Normal reads incur no
-additional cost.
+A read of a mapped page beyond the end of a file raises SIGBUS. The signal handler of this module maps a page of zeros
+instead and records the offset. Readers call `check_whole` before they rely on the data. Normal reads have no additional
+cost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ShrunkFileError(StorageError):
 
 
 class FailedDiskError(ShrunkFileError):
-    """A page of a mapped file that cannot be read although the file has its full size: the disk fails (EIO)."""
+    """A failing disk: a page of a mapped file that cannot be read although the file has its full size (EIO)."""
 
 
 class MappedFile(mmap.mmap):
@@ -79,7 +79,7 @@ class MappedFile(mmap.mmap):
 
         Raises:
             ShrunkFileError: the file shrank.
-            FailedDiskError: its disk failed.
+            FailedDiskError: the file's disk failed.
             FileFaultError: the size of the file cannot be determined.
         """
         with file_faults(self._path, "cannot be read"):
@@ -190,7 +190,7 @@ def _guard() -> None:
                         if lost.offset < 0 or page - lost.start < lost.offset:
                             lost.offset = page - lost.start
                         return
-            # not one of our mappings, so let the instruction run again with the previous handler
+            # the address is not in our mappings, so let the instruction run again with the previous handler
             libc.sigaction(number, ctypes.byref(before), None)
 
         handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(handle)

@@ -57,7 +57,7 @@ def image_name(txid: int, rollback: bool = False) -> str:
 
 
 def checkpoint_name(txid: int, rollback: bool = False) -> str:
-    """Return `fsimage.ckpt_%019d`, the name of an image being written; `fsimage.ckpt_rollback_%019d` is our own form.
+    """Return `fsimage.ckpt_%019d`, the name of an image being written; only we use `fsimage.ckpt_rollback_%019d`.
 
     Hadoop has one name for both kinds, so it cannot write two images of one transaction id at the same time.
     """

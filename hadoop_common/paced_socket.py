@@ -1,4 +1,4 @@
-"""A blocking interface to a socket, which ends transfers with slow peers."""
+"""A blocking interface to a socket that ends transfers with slow peers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _SLICE_SECONDS = 1.0
-# fraction of the usual time if other peers wait for this thread
+# fraction of the usual time limit that applies if other peers wait for this thread
 _PRESSED = 1 / 6
 # small enough for the processor's cache, and reused, because new memory or main memory would be slower than the copy
 _COPY_BYTES = 1 << 18
@@ -27,8 +27,8 @@ class PacedSocket:
     """A socket that sends and receives while the peer maintains a minimum rate.
 
     The peer must move `limits.least_bytes` in every `limits.stall` seconds that we wait for it. Pauses on our side do
-    not count. While `pressed()` is true, the peer is allowed only a sixth of that time. All methods raise TimeoutError
-    for a peer that is too slow, and OSError for a broken connection.
+    not count. While `pressed()` is true, the limit is only a sixth of that time. All methods raise TimeoutError for a
+    peer that is too slow, and OSError for a broken connection.
     """
 
     def __init__(

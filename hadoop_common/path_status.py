@@ -1,4 +1,4 @@
-"""Status of paths. A missing path does not exist; a failing disk is an error.
+"""Status of paths, which distinguishes a missing path from a failing disk: a failing disk is an error.
 
 `Path.exists`, `is_dir` and `is_file` return False for every error since Python 3.14. A file whose disk fails would then
 count as missing, and a default would apply. For example, a JournalNode would forget its promise.
@@ -21,7 +21,7 @@ def is_directory(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether `path` leads to a regular file; raises OSError if that cannot be determined."""
+    """Return whether `path` resolves to a regular file; raises OSError if this cannot be determined."""
     return stat.S_ISREG(_mode(path))
 
 

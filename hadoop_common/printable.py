@@ -1,4 +1,4 @@
-"""Untrusted text on a line of a log or terminal: characters that end the line or control the terminal are escaped."""
+"""Escapes characters of untrusted text that would end the line of a log or control a terminal."""
 
 from __future__ import annotations
 

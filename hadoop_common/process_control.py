@@ -81,7 +81,7 @@ _POLL_SECONDS = 60.0
 def exit_within(seconds: float) -> None:
     """End this process after at most `seconds`, with exit code 1 and the stacks of its threads on stderr.
 
-    This does not depend on the main thread or the interpreter, because any thread may hang. If no thread can be
+    The end does not depend on the main thread or the interpreter, because any thread may hang. If no thread can be
     created, SIGALRM ends the process.
     """
     try:

@@ -1,6 +1,6 @@
 """Memory of this process: a bound on its growth, and the return of freed memory to the system.
 
-Work that exceeds its bound fails with an error instead of being killed by the OOM killer.
+Work that exceeds the bound fails with an error; otherwise, the OOM killer would kill the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def bounded_memory(size: int) -> Iterator[None]:
     does not report the memory of the process.
 
     Raises:
-        OutOfMemoryError: the enclosed work needs more.
+        OutOfMemoryError: the enclosed work needs more memory.
     """
     taken = _status("VmData")
     before = resource.getrlimit(resource.RLIMIT_DATA)

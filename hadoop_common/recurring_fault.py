@@ -1,6 +1,6 @@
-"""Faults that may last: one log line when a fault begins or changes, and one when it ends.
+"""Faults that may last, with one log line when a fault begins or changes, and one when the fault ends.
 
-A fault belongs to one operation. It ends when that operation succeeds, regardless of other operations.
+A fault belongs to one operation and ends when this operation succeeds, regardless of other operations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Alarm(str):
 class RecurringFault:
     """The fault of one repeated operation; thread-safe.
 
-    Messages that differ only in their numbers (seconds, free bytes) are the same fault, and are logged once.
+    Messages that differ only in their numbers (seconds, free bytes) are the same fault and produce one log line.
 
     Args:
         log: receives the lines.
@@ -116,7 +116,7 @@ class RecurringFault:
         return sentence
 
     def forget(self) -> None:
-        """Record that the operation is no longer attempted; whether it would succeed is unknown."""
+        """Record that the caller no longer attempts the operation; whether it would succeed is unknown."""
         self._clear()
 
     def _clear(self) -> tuple[float, int] | None:
@@ -126,9 +126,9 @@ class RecurringFault:
 
 
 class PeerFaults:
-    """The faults of the queries sent to one peer; each fault ends when the same query is answered.
+    """The faults of the queries sent to one peer; each fault ends when the peer answers the same query.
 
-    A cause that several queries share, such as a peer that is down, is logged only for the first query.
+    For a cause that several queries share, such as a peer that is down, only the first query writes a log line.
 
     Args:
         peer: name of the peer, such as "NameNode nn1:8020".

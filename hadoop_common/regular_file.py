@@ -1,4 +1,4 @@
-"""Opens untrusted paths. Only regular files are opened, and opening never blocks."""
+"""Opens files at untrusted paths: only regular files, and without blocking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class NotRegularError(FileFaultError):
-    """A path that is not a regular file, or a file that is not of the expected kind."""
+    """A path that is not a regular file, or a file of an unexpected kind."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(OSError(errno.EINVAL, reason), path, "cannot be read")

@@ -1,4 +1,4 @@
-"""Values of configuration keys as messages, logs and pages show them: passwords and other secrets are hidden."""
+"""Hides passwords and other secrets in values of configuration keys, for messages, logs and pages."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def read_seen_txid(path: Path) -> int:
     """Return the transaction id in a seen_txid file.
 
     Raises:
-        StorageError: the file cannot be read, or contains something else.
+        StorageError: the file cannot be read, or does not contain a transaction id.
     """
     with file_faults(path, "cannot be read"):
         text = read_regular(path, _MAX_BYTES).decode("ascii", "replace").strip()
@@ -32,7 +32,7 @@ def check_covered(current: Path, seen: int | None, last_txid: int) -> None:
     """Check that images and edits reach the txid in seen_txid of a `current` folder.
 
     Args:
-        seen: that txid; None if the folder has no such file.
+        seen: the txid in seen_txid; None if the folder does not have this file.
         last_txid: newest transaction found.
 
     Raises:

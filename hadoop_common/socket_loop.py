@@ -1,9 +1,9 @@
 """A thread that serves all connections of one port without blocking on any of them.
 
-Peers are not trusted: a new connection is accepted only within the limits, and is closed when it misses a deadline.
-When the limit on connections is reached, the peer with the most connections loses one: first a connection that never
-made a request, then an idle one. A peer with many connections cannot displace a peer with few. Other threads process
-the requests.
+The loop does not trust peers: it accepts a new connection only within the limits, and closes a connection that misses a
+deadline. At the limit on connections, the loop closes a connection of the peer with the most connections: first a
+connection that never made a request, then an idle connection. A peer with many connections cannot displace a peer with
+few. Other threads process the requests.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LOG = logging.getLogger(__name__)
 _BACKLOG = 512
 _ACCEPTS_AT_ONCE = 32
 _TICK = 1.0
-# pause before connections are accepted again when the system is out of descriptors or memory
+# pause before the loop accepts connections again after the system ran out of descriptors or memory
 _EXHAUSTED_SECONDS = 1.0
 _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""Priority of a connection when the number of connections has reached its limit. A BUSY connection is served by a
-thread, so it is not closed.
+"""Priority of a connection when the number of connections has reached its limit. The loop never closes a BUSY
+connection, because a thread serves it.
 """
 
 
@@ -44,7 +44,7 @@ class Channel:
     Attributes:
         peer: the remote address.
         since: time of the last relevant activity, on the monotonic clock.
-        polite: whether sent data should still arrive if the connection is closed because it missed a deadline.
+        polite: whether sent data should still arrive after a missed deadline closes the connection.
     """
 
     polite = False
@@ -116,7 +116,7 @@ class SocketLoop:
     def listen(self, host: str, port: int) -> tuple[str, int]:
         """Bind and listen; return the actual address.
 
-        Connections are accepted once the loop has started.
+        The loop accepts connections once it has started.
 
         Raises:
             OSError: the address cannot be used.
@@ -249,7 +249,7 @@ class SocketLoop:
 
     def _turn(self) -> None:
         self._watch_listener()
-        # without connections there is no deadline, so that an idle server costs nothing
+        # without connections, the loop has no deadline, so that an idle server uses no CPU time
         timeout = self._tick if self._channels or not self._accepting else None
         # a fault after the wake-up byte was read leaves tasks in the queue
         for key, events in self._selector.select(0 if self._tasks else timeout):

@@ -32,7 +32,7 @@ class ForeignDirectoryError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class StorageInfo:
-    """The content of a VERSION file. `layout_version` is negative and decreases with new formats; `c_time` is in ms."""
+    """The content of a VERSION file. `layout_version` is negative, and lower for newer formats; `c_time` is in ms."""
 
     layout_version: int
     namespace_id: int

@@ -38,8 +38,8 @@ class StorageInUseError(StorageError):
 
 
 def storage_user(directory: Path) -> str:
-    """Return the process that holds the lock of a storage directory, or "" if there is none. This function locks and
-    changes nothing.
+    """Return the process that holds the lock of a storage directory, or "" if no process does. The function does not
+    lock or change anything.
 
     Raises:
         StorageError: the lock file cannot be read.
@@ -74,7 +74,7 @@ def _lock(descriptor: int) -> bool:
     """Lock an open file without waiting, even if it is locked already; return False if another process has locked it.
 
     Raises:
-        OSError: the file system cannot lock it.
+        OSError: the file system cannot lock the file.
     """
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +86,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Return the process that an open lock file names, or "" if it names none or cannot be read."""
+    """Return the process that an open lock file names; "" if the file is unreadable or does not name a process."""
     try:
         return os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip()
     except OSError:
@@ -97,9 +97,9 @@ class StorageLock:
     """The lock of the storage directory `directory`; a context manager.
 
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so that a
-    NameNode and this program exclude each other. When the lock is released, its file is removed, as a NameNode does at
-    its exit. A process that opened the file before its removal then detects that it has locked a file without a name,
-    and retries. A directory with the VERSION of a node type that is not in `of` is refused and not changed.
+    NameNode and this program exclude each other. A release removes the lock file, as a NameNode does at its exit. A
+    process that opened the file before the removal then detects that it has locked a file without a name, and retries.
+    The lock refuses a directory with the VERSION of a node type that is not in `of`, and does not change the directory.
     """
 
     def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:
@@ -155,7 +155,7 @@ class StorageLock:
     def release(self) -> None:
         """Release the lock if it is held.
 
-        A lock file that cannot be removed no longer locks anything, so this fault is only logged.
+        A remaining lock file no longer locks anything, so a failed removal is only logged.
         """
         if self._descriptor is None:
             return

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 UNLIMITED = 0
 
-# older unused credit expires, so that no burst follows a stall
+# seconds of unused credit; older credit expires, so that no burst follows a stall
 _CREDIT_SECONDS = 1.0
 # the same limit for callers outside `transfer`, which may have been idle
 _IDLE_CREDIT_SECONDS = 0.25
@@ -26,8 +26,8 @@ class Throttle:
     `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 
     Each caller books its bytes at the end of the schedule and sleeps until its turn. Therefore, the long-term rate is
-    exact for any sizes, even if callers oversleep. Idle time outside `transfer` earns no credit; inside, up to 1 s of a
-    stall is compensated.
+    exact for any sizes, even if callers oversleep. Idle time outside `transfer` earns no credit; inside, the throttle
+    compensates up to 1 s of a stall.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Throttle:
                 self._running -= 1
 
     def piece(self, most: int, least: int = _MIN_PIECE) -> int:
-        """Return the bytes to move between two calls of `acquire`: `most`, or less under a low limit."""
+        """Return the number of bytes to move between two calls of `acquire`: `most`, or fewer under a low limit."""
         rate = self.bytes_per_second
         if rate == UNLIMITED:
             return most

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Group of commands, each of which is the object `command` of a separate module.
+    """Group of commands; each command is the object `command` of a separate module.
 
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command"; `{}` is replaced by the command,
@@ -23,7 +23,7 @@ class LazyGroup(click.Group):
         summaries: one line of help for each command, in the order of the list.
         elsewhere: modules of commands outside the pattern, by command.
         plugins: entry-point group of further commands, "" if there is none. The group `PLUGINS_summaries` provides
-            their one-line summaries, so that listing the commands loads none of them.
+            their one-line summaries, so that a list of the commands does not load them.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    # slow to import, and most commands are our own
+    # slow to import, and most commands are not plugins
     from importlib.metadata import entry_points
 
     return entry_points(group=group)

@@ -25,7 +25,7 @@ from hadoop_common.text_layout import table_lines
 
 
 class _ExistingPath(click.Path):
-    """Click's path type, which reports a failing disk as such instead of as a usage error."""
+    """Click's path type, which reports a failing disk instead of a usage error."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
@@ -95,7 +95,7 @@ def failure(
 
 
 def shown_error(program: str, fault: Exception) -> HdfsError:
-    """Print the message and the next step of a known error, and return the error; raise any other fault again."""
+    """Print the message and the next step of a known error, and return the error; re-raise any other fault."""
     known = as_hdfs_error(fault)
     if known is None:
         raise fault
@@ -109,7 +109,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PRIVATE_UMASK = 0o077
-"""Umask for commands that write images and edits, whose delegation tokens let a reader act as the tokens' owners."""
+"""Umask for commands that write images and edits: readers could impersonate the owners of delegation tokens."""
 
 
 def json_option(function: F) -> F:
@@ -154,7 +154,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     found = Configuration.load(conf_dir, environment={**os.environ, "USER": process_user()})
     if warns:
         found.on_warning = lambda text: echo(f"warning: {text}", err=True)
-    # faults in the TLS settings are reported by the reader of the complete configuration
+    # the reader of the complete configuration reports faults in the TLS settings
     use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
     return found
 

@@ -28,7 +28,7 @@ _COUNTED = {"replay": "txns", "search": "txns", "dump": "inodes", "compare": "in
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
     """Return the progress of a phase, such as `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
 
-    If `done` exceeds `total`, it also replaces `total`, so that the percentage never exceeds 100 %.
+    If `done` exceeds `total`, `done` also replaces `total`, so that the percentage never exceeds 100 %.
     """
     unit = _COUNTED.get(name)
     if total is None or total <= 0:
@@ -103,7 +103,7 @@ class ProgressObserver:
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
-        """Keep the elapsed time of a phase up to date while the phase itself reports nothing."""
+        """Keep the elapsed time of a phase up to date while the phase does not report progress."""
         ended = threading.Event()
 
         def tick() -> None:
@@ -120,7 +120,7 @@ class ProgressObserver:
             ticker.join()
 
     def saved(self) -> None:
-        """Do nothing, because the bar of a save is completed when the next phase begins, or at the end."""
+        """Do nothing, because the next phase, or the end, completes the bar of a save."""
 
     def cancelled(self) -> bool:
         return False

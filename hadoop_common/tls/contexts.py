@@ -61,7 +61,8 @@ def client_context(material: TlsMaterial, config: TlsConfig, *, check_host: bool
 def checks_host(verifier: Verifier, host: str) -> bool:
     """Return whether the server's certificate must contain the name `host`.
 
-    A loopback address always means this host, whatever its certificate contains. Commands call their own daemon there.
+    A loopback address always means this host, where commands call the local daemon, so the names in the certificate do
+    not matter.
     """
     host = host.lower()
     if verifier is Verifier.ALLOW_ALL or host in _LOOPBACK:
@@ -120,8 +121,8 @@ def _limit(context: ssl.SSLContext, versions: Iterable[str]) -> None:
 def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
     """Remove the cipher suites whose Java names match `patterns`, names or regular expressions.
 
-    Return True if a suite of TLSv1.3 matches. The caller then disables TLSv1.3, because its suites cannot be chosen
-    individually.
+    Return True if a suite of TLSv1.3 matches. The caller then disables TLSv1.3, because OpenSSL cannot exclude its
+    suites individually.
     """
     if not patterns:
         return False

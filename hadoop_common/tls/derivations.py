@@ -1,7 +1,7 @@
 """Counts the password hashes that are needed to open a PKCS12 store or a PKCS#8 key (RFC 7292, RFC 8018).
 
-This module parses the outer structure as BER, because the library reveals the number only after the work is done.
-Encrypted parts are not checked, because their author knew the password.
+This module parses the outer structure as BER, because the library reveals the number only after the work is done. The
+module does not check encrypted parts, because their author knew the password.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class _Value(NamedTuple):
 
 
 def check_pkcs12(data: bytes) -> None:
-    """Reject a store that would take minutes to open, as Java does; the limit applies to the digest and all parts
-    together.
+    """Reject a store that would take minutes to open, as Java does; the limit applies to the sum of digest and all
+    parts.
 
     Raises:
         KeyStoreError: the limit is exceeded, or the data is not a PKCS12 store.

@@ -11,7 +11,7 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class KeyStoreError(HdfsError):
-    """Bytes that are not a key store, or that the password does not open; the caller adds the name of the file."""
+    """Bytes that are not a key store, or a store that the password does not open; the caller adds the file name."""
 
 
 class WrongPasswordError(KeyStoreError):

@@ -84,7 +84,7 @@ def read_object(reader: ByteReader) -> JavaObject:
 
 
 class _Objects:
-    """The objects of one stream. Each value has the next number as its handle, by which later values refer to it."""
+    """The objects of one stream. Values are numbered; later values refer to an earlier value by its number."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Decrypts keys in JKS and JCEKS stores, which are protected by two algorithms that only Java uses.
+"""Decrypts keys in JKS and JCEKS stores, whose two algorithms only Java uses.
 
 JKS: a stream of SHA-1 over password and salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
 """

@@ -1,4 +1,5 @@
-"""Parser of Java's own key stores, JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of SunJCE).
+"""Parser of the key stores that only Java uses, JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of
+SunJCE).
 
 A store begins with the number of entries. Each entry has a tag, an alias and a time. It contains a private key with its
 chain, a certificate, or (JCEKS) a secret in a serialized Java object. The store ends with SHA-1 over the password, a
@@ -29,7 +30,7 @@ _PBE = "PBEWithMD5AndTripleDES"
 
 @dataclass(frozen=True, slots=True)
 class JavaKey:
-    """A private key that is still encrypted, and its chain in DER, its own certificate first."""
+    """A private key that is still encrypted, and its chain in DER, beginning with the key's certificate."""
 
     alias: str
     protected: bytes
@@ -46,7 +47,7 @@ class JavaStore:
 
 
 def parse_java_store(data: bytes, password: str | None) -> JavaStore:
-    """Parse the entries of a JKS or JCEKS store; without a password, as for trust stores, the digest is not checked.
+    """Parse the entries of a JKS or JCEKS store; without a password, as for trust stores, skip the check of the digest.
 
     Raises:
         WrongPasswordError: the digest does not match this password and these bytes.

@@ -32,7 +32,7 @@ _MAX_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A private key and its chain, its own certificate first."""
+    """A private key and its chain, beginning with the key's certificate."""
 
     key: PrivateKeyTypes = field(repr=False)
     chain: tuple[Certificate, ...]
@@ -47,8 +47,8 @@ class KeyStore:
 def decode_key_store(data: bytes, password: str | None, key_password: str | None = None) -> KeyStore:
     """Decode a JKS, JCEKS or PKCS12 store, or PEM.
 
-    `key_password` None means the store's password. If that is None too, the keys of a JKS or JCEKS store are skipped,
-    and its digest is not checked.
+    `key_password` None means the store's password. If `password` is also None, skip the keys of a JKS or JCEKS store,
+    and the check of its digest.
 
     Raises:
         WrongPasswordError: a password does not open the store, or the store was changed.
@@ -72,7 +72,7 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
 def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
     """Return the certificates that a store makes trusted, including the first certificate of each key, as in Java.
 
-    The keys are not decrypted. A JKS or JCEKS store needs no password, but its digest is not checked without one.
+    The function does not decrypt keys. A JKS or JCEKS store needs a password only for the check of its digest.
 
     Raises:
         KeyStoreError: see `decode_key_store`.
@@ -178,9 +178,7 @@ def _certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
 
 
 def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate]) -> KeyPair:
-    """Make a key pair; `certificates` begins with its own certificate, followed by the issuers' certificates in any
-    order.
-    """
+    """Make a key pair; `certificates` begins with the key's certificate, followed by the issuers' in any order."""
     if not certificates:
         raise KeyStoreError(f"the key {alias!a} has no certificate")
     chain = [certificates[0]]

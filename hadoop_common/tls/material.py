@@ -73,7 +73,7 @@ def server_material(config: TlsConfig) -> TlsMaterial:
 
 
 def client_material(config: TlsConfig) -> TlsMaterial:
-    """Load the files for connections to servers; the system's authorities are trusted if no trust store is configured.
+    """Load the files for connections to servers; without a configured trust store, trust the system's authorities.
 
     Raises:
         TlsSetupError: a file cannot be used; the message gives the reason.
@@ -108,9 +108,7 @@ def stores_material(stores: ClientStores) -> TlsMaterial:
 
 
 def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords: str) -> T:
-    """Decode a store; error hints use `named` and `passwords` to show where its path and its passwords are
-    configured.
-    """
+    """Decode a store; hints of errors use `named` and `passwords`, the places that configure its path and passwords."""
     try:
         return decode(read_regular(path, _MAX_STORE_BYTES))
     except OSError as fault:
@@ -133,7 +131,8 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
 class _SslFile:
     """Settings in ssl-server.xml or ssl-client.xml.
 
-    As in Hadoop, the file is read without core-site.xml, so credential providers set in core-site.xml are ignored.
+    As in Hadoop, the file does not inherit from core-site.xml, so credential providers set in core-site.xml have no
+    effect.
     """
 
     def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:

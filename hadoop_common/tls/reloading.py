@@ -1,7 +1,7 @@
 """TLS of this process: one set of files for its servers and one for its connections, reloaded when they change.
 
 A replaced store takes effect at the next check, without a restart. New connections then use a new context, and existing
-connections continue. If a new store cannot be used, the previous store stays active, and the fault is logged.
+connections continue. If a new store is unusable, the process keeps the previous store and logs the fault.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TlsStoreState:
-    """State of one set of files. `side` is server or client; times are in seconds since the epoch.
+    """State of one set of TLS files. `side` is server or client; times are in seconds since the epoch.
 
     Attributes:
-        own_end: expiry of our own certificate, None if we do not present one.
+        own_end: expiry of our certificate, None if we do not present a certificate.
         anchors_end: earliest expiry of the trusted certificates, None if the system's authorities are trusted.
-        fault: reason why changed files are not used, "" if all files are used.
+        fault: reason why the process does not use changed files, "" if it uses all files.
     """
 
     side: str

@@ -13,7 +13,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 
 E = TypeVar("E", bound=Enum)
 VERSIONS = ("TLSv1.2", "TLSv1.3")
-"""Older versions are never used, whatever is configured."""
+"""Supported versions; configured older versions have no effect."""
 
 
 class Verifier(Enum):
@@ -103,7 +103,7 @@ TLS_KEYS = keys_in(globals())
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """TLS settings without the passwords, which are read together with the stores.
+    """TLS settings without the passwords; the code that reads the stores also reads the passwords.
 
     Attributes:
         folder: folder of the configuration; None if there is none.
@@ -139,7 +139,7 @@ class WebAddresses:
 
 
 def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollector) -> TlsConfig:
-    """Read the keys of both files; faults are added to `faults` if `policy` uses TLS.
+    """Read the keys of both files; add faults to `faults` if `policy` uses TLS.
 
     Otherwise, defaults replace faulty values without a fault, because Hadoop does not read these keys.
     """
@@ -169,7 +169,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # older versions, such as TLSv1 in configurations for 2.7, are ignored
+    # ignore older versions, such as TLSv1 in configurations for 2.7
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])
@@ -181,7 +181,7 @@ class ClientStores:
     """Stores that are configured individually instead of in ssl-client.xml.
 
     Attributes:
-        key_store: None if the client shows no certificate.
+        key_store: None if the client does not present a certificate.
         trust_store: None to use the system's certificate authorities.
         keys: common prefix of the configuration keys, for hints.
     """

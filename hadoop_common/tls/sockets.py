@@ -17,7 +17,7 @@ _RECORD = 16384
 class TlsSocket(ssl.SSLSocket):
     """One end of a non-blocking connection; the user of the socket drives the handshake.
 
-    The other end cannot renegotiate (OP_NO_RENEGOTIATION), so reads wait only for bytes and writes only for space.
+    The peer cannot renegotiate (OP_NO_RENEGOTIATION), so reads wait only for bytes and writes only for space.
     """
 
     _refused = False
@@ -53,7 +53,7 @@ class TlsSocket(ssl.SSLSocket):
             self.unwrap()
 
     def refuse(self, answer: bytes) -> None:
-        """After a failed handshake, send `answer` in clear text and nothing more; received bytes are not decrypted."""
+        """After a failed handshake, send only `answer`, in clear text; do not decrypt received bytes."""
         self._refused = True
         with contextlib.suppress(OSError):
             if answer:

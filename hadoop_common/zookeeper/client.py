@@ -1,8 +1,8 @@
 """Creation of kazoo clients, with behaviour that kazoo lacks.
 
-A client ends permanently when its login is refused or its thread fails unexpectedly. It also ends when its connection
-breaks during a SASL login, because kazoo cannot distinguish this from a refusal. To continue, the caller must make
-another client.
+A client ends permanently when a server refuses its login or its thread fails unexpectedly. It also ends when its
+connection breaks during a SASL login, because kazoo cannot distinguish this fault from a refusal. To continue, the
+caller must make another client.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.session import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
-# commands report problems themselves; kazoo's log lines are only for processes with a log
+# commands report problems on the terminal; kazoo's log lines are only for processes with a log
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 _BETWEEN_TRIES = 0.05
 _MAX_BETWEEN_TRIES = 1.0
 _TRIES_PER_SESSION = 10
-# number of times that all servers are tried within a session timeout; each is tried for at least the minimum
+# number of times that a client tries all servers within a session timeout, and minimum seconds for each server
 _ROUNDS_PER_SESSION = 3
 _MIN_SECONDS = 0.5
 _LETTERS = {
@@ -53,7 +53,7 @@ _KINDS = {
 
 
 def new_client(address: ZooKeeperAddress) -> KazooClient:
-    """Make a client that is not started; once started, it connects until it is stopped.
+    """Make a client without starting it; a started client connects until it is stopped.
 
     Raises:
         ZooKeeperError: a package that the login needs is not installed.
@@ -239,11 +239,11 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
 
 
 class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and connections; TLS uses our contexts, since kazoo's trust the system's authorities.
+    """kazoo's threads and connections; TLS uses our contexts, because kazoo's contexts trust the system's authorities.
 
     Attributes:
         fault: TLS fault of the latest connection, "" if there was none.
-        ended: whether the client's thread has ended; `died`: the unexpected fault that ended it, "" if there was none.
+        ended: whether the client's thread has ended; `died`: the unexpected fault that ended the thread, or "".
         refused: whether the login was rejected, which ends the client.
         session_timeout: session timeout that the servers granted, in seconds; infinite before the first connection.
         most_seconds: maximum wait for one server.

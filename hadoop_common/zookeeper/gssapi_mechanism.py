@@ -1,6 +1,4 @@
-"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl's own mechanism needs another
-library.
-"""
+"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl would need another library."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Accesses ZooKeeper through kazoo, and replaces lost sessions while callers wait.
 
 The client is absent, connected, disconnected or ended. The first call creates it; kazoo's own thread reconnects it
-after a lost connection or an expired session. An ended client is replaced, even while a call waits. A call is sent only
-while the client is connected. Otherwise, kazoo would queue the call and could execute it long after its caller has
-timed out.
+after a lost connection or an expired session. This class replaces an ended client, even while a call waits. It sends a
+call only while the client is connected. Otherwise, kazoo would queue the call and could execute it long after the
+caller has timed out.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class KazooZNodes:
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server has the leader's state of `path`, because a server that was disconnected may lag
-        behind.
+        """Wait until our server has the leader's state of `path`; a server that was disconnected may have an older
+        state.
         """
         self._do(path, lambda client: client.sync_async(path))
 

@@ -146,7 +146,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
     return ZooKeeperAddress(
         hosts,
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
-        # an empty ACL gives all rights to the creator of the znode (ActiveStandbyElector)
+        # for an empty ACL, the creator of the znode gets all rights (ActiveStandbyElector)
         parsed_value(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
         _credentials(settings, auth),
         sasl_login(settings),
@@ -159,7 +159,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
 def _credentials(settings: Configuration, name: str) -> tuple[tuple[str, str], ...]:
     """Return the credentials of sessions, from a credential provider if it has them (SecurityUtil.getZKAuthInfos).
 
-    An unusable provider causes only a warning, because it may be for other services.
+    An unusable provider causes only a warning, because other services may use the provider.
     """
     stored = None
     try:

@@ -33,12 +33,12 @@ Change = Create | Delete | Set
 class ZNodes(Protocol):
     """The znodes of an ensemble; thread-safe.
 
-    Every call waits a limited time for a lost connection to return or for a new session. Therefore, a change may be
-    executed twice. After NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change
-    succeeded.
+    Every call waits a limited time until a lost connection is re-established or a new session begins. Therefore,
+    ZooKeeper may execute a change twice. After NoNodeError, NodeExistsError or BadVersionError, the caller must check
+    whether its first attempt succeeded.
 
     Raises:
-        NoNodeError, NodeExistsError, BadVersionError: nothing was changed.
+        NoNodeError, NodeExistsError, BadVersionError: the last attempt changed nothing.
         ZooKeeperError: it is unknown whether the change was made.
     """
 
