@@ -1,4 +1,4 @@
-"""The live namespace of an active NameNode: operations by kind over one edit log, and simpler forms for HTTP."""
+"""The live namespace of an active NameNode: operations by kind over one edit log, with simpler forms for HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ActiveNamespace:
 
     Raises (every operation):
         OperationRefusedError: the namespace does not allow the operation; nothing changed.
-        NotServingError: `fail_stop` tripped, now or earlier; the change is not acknowledged.
+        NotServingError: `fail_stop` tripped, now or earlier; the client receives no acknowledgement of the change.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class ActiveNamespace:
     def walk(self) -> list[FileStatus]:
         """Return every inode, parents first and siblings by name, to compare namespaces.
 
-        The lock is held only while the list is made.
+        The method holds the lock only while it makes the list.
         """
         with self.transactions.view() as namespace:
             return walk(namespace, existing(namespace, "/"))

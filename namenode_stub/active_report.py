@@ -31,8 +31,8 @@ class ActiveReport:
     def report(self) -> dict[str, Any]:
         """Return the fields for GET /status.
 
-        - `shuttingDown`: whether changes are refused;
-        - `lastTxid`, `durableTxid`: last transaction that was written, and last one that is durable in the journals;
+        - `shuttingDown`: whether the NameNode refuses changes;
+        - `lastTxid`, `durableTxid`: last written transaction, and last transaction that is durable in the journals;
         - `segmentFirstTxid`: first transaction of the open segment;
         - `editsDirectories`: journals in use; `failedEdits`: other journals with the reason;
         - `editLog`: the counts of `CommitMetrics`;

@@ -53,7 +53,7 @@ class ActiveState:
     state = HAState.ACTIVE
 
     def __init__(self, parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
-        """Begin a segment; requests are not served yet.
+        """Begin a segment; the parts do not serve requests yet.
 
         Raises:
             JournalError: the segment could not be begun; the caller still owns journals and image.
@@ -116,7 +116,7 @@ class ActiveState:
         self._roller.start()
 
     def refuse_changes(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on; when this returns, running changes are logged."""
+        """Refuse changes from now on; when this method returns, running changes are logged."""
         self.namespace.transactions.end(refusal)
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
@@ -125,7 +125,7 @@ class ActiveState:
         A second call does nothing.
 
         Raises:
-            JournalError: unacknowledged operations are lost because the edit log had failed.
+            JournalError: the edit log failed earlier, so that unacknowledged operations are lost.
         """
         if self._ended:
             return

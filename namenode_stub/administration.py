@@ -35,11 +35,11 @@ class Administration:
 
     Args:
         images: notified of every saved image.
-        reservations: reservations of uploads; their temporary files have the same names as those of images saved here.
+        reservations: reservations of uploads, whose temporary files have the same names as the images saved here.
         roll: rolls the edit log.
         folders: `current` folders for images.
         log_folder: folder for the output of `meta_save`.
-        is_ha: whether a standby exists, which then makes the rollback images.
+        is_ha: whether there is a standby; if so, the standby makes the rollback images.
         clock: seconds since the epoch.
     """
 
@@ -124,7 +124,7 @@ class Administration:
             )
 
     def _save(self, kind: ImageKind) -> SaveResult:
-        """Save an image; the caller holds the namespace's lock, so that nothing changes."""
+        """Save an image; the caller holds the namespace's lock, so that the namespace does not change."""
         first = self._roll()
         loaded = self._transactions.loaded
         namespace = loaded.namespace
@@ -199,7 +199,7 @@ class Administration:
             return self.query_rolling_upgrade()
 
     def finalize_rolling_upgrade(self) -> RollingUpgrade | None:
-        """Finalize the current rolling upgrade, if any; rollback images become ordinary ones."""
+        """Finalize the current rolling upgrade, if any; turn rollback images into ordinary images."""
         with self._transactions.lock:
             running = self.query_rolling_upgrade()
             if running is None:

@@ -17,7 +17,7 @@ _CHECKS_PER_PERIOD = 4
 
 
 class AutomaticRoller:
-    """A thread that rolls the open segment when needed and then copies missing segments to restored members.
+    """A thread that rolls the open segment when needed, and then copies missing segments to restored journals.
 
     Args:
         roll: rolls the edit log.
@@ -68,7 +68,7 @@ class AutomaticRoller:
                 try:
                     self._roll()
                 except NotServingError:
-                    # the fault was reported when it occurred, and no log remains to be rolled
+                    # the fault was reported when it occurred, and there is no log to roll any more
                     return
 
     def _is_due(self) -> bool:

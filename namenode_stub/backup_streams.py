@@ -56,7 +56,7 @@ class _Stream:
 class BackupStreams:
     """Streams of the edits to BackupNodes.
 
-    After its registration, and after a failure, a BackupNode receives the edits from the next segment on. Therefore a
+    After its registration, and after a failure, a BackupNode receives the edits from the next segment on. Therefore, a
     failed node delays the NameNode for at most one call.
 
     Args:
@@ -74,7 +74,7 @@ class BackupStreams:
         """Add a BackupNode; a node that is already registered continues unchanged.
 
         Raises:
-            ValueError: its address is malformed.
+            ValueError: the node's address is malformed.
         """
         host, port = parse_host_port(node.rpc_address, _RPC_PORT)
         with self._lock:
@@ -116,7 +116,7 @@ class BackupStreams:
                 stream.add(first_txid, start)
 
     def flush(self) -> None:
-        """Send the operations logged so far; operations are acknowledged only afterwards."""
+        """Send the operations logged so far; the NameNode acknowledges them only afterwards."""
         with self._lock:
             streams = list(self._streams.items())
         for address, stream in streams:

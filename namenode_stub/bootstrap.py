@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> int:
-    """Format this NameNode's own directories with the VERSION and newest image of another one; return the image's txid.
+    """Format this NameNode's directories with another NameNode's VERSION and newest image; return the image's txid.
 
     The shared edits are not changed.
 

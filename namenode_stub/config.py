@@ -46,12 +46,12 @@ class StubConfig:
     Attributes:
         image_directories: storage directories; their `current` folders contain the files.
         edits: URIs of the journals for edits.
-        shared_edits: the one of these journals that a standby reads; it is always required; "" if there is none.
+        shared_edits: the journal among `edits` that a standby reads; always required; "" if there is none.
         required_edits: other journals without which the stub must stop.
         minimum_edits: number of further journals that must work, in addition to the required ones.
-        restore_edits: whether a failed journal is retried when a segment begins.
+        restore_edits: whether the stub retries a failed journal when a segment begins.
         roll_transactions, roll_period: limits at which the stub rolls its edit log; a period of 0 or less means never.
-        checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
+        checkpoint_transactions, checkpoint_period: limits below which the stub refuses an uploaded image as too recent.
         rpc_address: address of the RPC server; None disables the RPC server.
         rpc_user: the superuser, and the user name in calls to other servers: HADOOP_USER_NAME, or the user of the
             process.
@@ -114,7 +114,7 @@ class StubConfig:
 
     @property
     def shared_edits_directory(self) -> Path | None:
-        """Directory of `shared_edits`; None if they are not in a directory."""
+        """Directory of `shared_edits`; None if the shared edits are not in a directory."""
         return directory_of(self.shared_edits)
 
     @property
@@ -124,14 +124,14 @@ class StubConfig:
 
     @property
     def own_directories(self) -> tuple[Path, ...]:
-        """Directories that are not shared with another NameNode."""
+        """Directories that this NameNode does not share with another NameNode."""
         return tuple(each for each in self.storage_directories if each != self.shared_edits_directory)
 
 
 def stub_config(configuration: Configuration) -> StubConfig:
     """Read the settings of this host's NameNode in the configuration.
 
-    The edit log is written to dfs.namenode.edits.dir (by default the name directories) and
+    The stub writes the edit log to dfs.namenode.edits.dir (by default the name directories) and
     dfs.namenode.shared.edits.dir.
 
     Raises:

@@ -1,11 +1,11 @@
 """`make demo`: a complete checkpoint cycle on one machine, with real files and real HTTP on loopback.
 
 An active NameNode stub and the checkpointer daemon run as two processes. Clients perform a few thousand operations on
-the stub. The daemon fetches its image and makes checkpoints. It continues until the stub has accepted one image because
-of the transaction count and one because of the period, and has purged old edits. Then the stub is killed and restarted
-from disk, and the namespaces before and after are compared. A directory is deleted, and an archive restores the
-namespace without the deletion. At the end, Spark reads images and edits as tables, merges them again and makes a
-report.
+the stub. The daemon fetches the stub's image and makes checkpoints. It continues until the stub has accepted one image
+because of the transaction count and one because of the period, and has purged old edits. Then the demo kills the stub,
+restarts it from disk, and compares the namespaces before and after. The demo deletes a directory, and an archive
+restores the namespace without the deletion. At the end, Spark reads images and edits as tables, merges them again and
+makes a report.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Demo(DemoStage):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def drive(self, count: int) -> None:
-        """Perform about `count` operations from several concurrent clients, each in its own directories."""
+        """Perform about `count` operations from several concurrent clients, each client in separate directories."""
         started = time.monotonic()
         self.rounds += 1
         with ThreadPoolExecutor(_CLIENTS) as pool:
@@ -95,7 +95,7 @@ class Demo(DemoStage):
         self.console.print(f"  {counted(done, 'operation')} from {_CLIENTS} clients in {seconds:.1f} s")
 
     def roll(self) -> None:
-        """Roll the edit log, since only finalized segments are merged."""
+        """Roll the edit log, because the daemon merges only finalized segments."""
         self.call("roll")
 
     def _client(self, name: str, count: int) -> int:
@@ -186,14 +186,14 @@ def run(demo: Demo) -> None:
     stub = demo.start_stub()
     demo.drive(2200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
-    # the daemon starts only now, so that its first checkpoint is not due to the period, even on a slow machine
+    # start the daemon only now, so that the period does not trigger its first checkpoint, even on a slow machine
     demo.roll()
     daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
     say(f"[bold]3. Only a few operations follow;[/] the daemon checkpoints after its period of {_PERIOD_SECONDS} s")
     demo.drive(400)
     _report(demo, demo.wait_for_image("period", lambda: demo.drive(40)))
-    # the image is accepted before its edits are purged
+    # the stub accepts the image before it purges the edits
     demo.wait("the purge of the first segment", demo.first_segment_is_purged)
     demo.show_storage()
     demo.drive(200)
@@ -210,10 +210,10 @@ def run(demo: Demo) -> None:
         f"all {counted(len(after), 'inode')} are the same"
     )
     say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
-    # the daemon makes no further checkpoints, so edits are not purged before they are archived
+    # the daemon makes no further checkpoints, so that the stub does not purge edits before the archive has them
     demo.stop(daemon)
     undo_deletion(demo, demo.ports.stub_url, "/user/round1-client0")
-    # all writers have ended before Spark reads the files
+    # end all writers before Spark reads the files
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
     # each Spark job uses one core, so both run in parallel

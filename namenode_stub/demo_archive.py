@@ -1,4 +1,4 @@
-"""The archive in `make demo`: it finds and undoes the transaction that deleted a directory, and lists the files."""
+"""The archive in `make demo`, which finds and undoes the transaction that deleted a directory, and lists the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def undo_deletion(demo: DemoStage, url: str, path: str) -> None:
     """Delete `path` on the stub at `url`, archive the storage directory, and restore it without the deletion.
 
     Raises:
-        DemoError: a command failed, or the restored namespace differs from the expected one.
+        DemoError: a command failed, or the restored namespace differs from the expected namespace.
     """
     below = [each["path"] for each in tree(url) if each["path"].startswith(f"{path}/")]
     perform(url, "delete", path=path, recursive=True)

@@ -1,10 +1,10 @@
 """`make demo-bookkeeper`: a NameNode stub with a required journal on BookKeeper loses no acknowledged change when a
 bookie and the stub are killed.
 
-ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which ones
-were acknowledged. During the load, a bookie is killed, then the stub; a new stub recovers the journal. Every
-acknowledged directory must exist in the stub. The directory must also be in the journal itself, which is recovered and
-read after the stub and the bookies have been stopped.
+ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record the
+acknowledged directories. During the load, the demo kills a bookie, then the stub; a new stub recovers the journal.
+Every acknowledged directory must exist in the new stub. It must also be in the journal, which the demo recovers and
+reads after the stub and the bookies have stopped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PATIENCE = {
 
 
 class _ClientLoad:
-    """Clients that create directories and record the acknowledged ones until they are stopped or the stub ends."""
+    """Clients that create directories and record the acknowledged directories, until a stop or the end of the stub."""
 
     def __init__(self, demo: Demo, label: str) -> None:
         self.acknowledged: list[str] = []

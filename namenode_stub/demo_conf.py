@@ -96,13 +96,14 @@ while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep
 
 @dataclass(frozen=True, slots=True)
 class HaSite:
-    """Two NameNodes with their controllers, and three JournalNodes, each with its ports.
+    """Two NameNodes with their controllers, and three JournalNodes, with the ports of each process.
 
     Attributes:
         session_seconds: time after which a lost controller loses the lock.
         health_seconds: interval of a controller's health checks.
         hang_seconds: time after which an unresponsive NameNode is treated as failed.
-        ask_seconds: time for which a NameNode is asked to become standby before it is fenced by force.
+        ask_seconds: time for which a controller asks a NameNode to become standby before it fences the NameNode by
+            force.
     """
 
     scratch: Path

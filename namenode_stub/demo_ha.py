@@ -1,14 +1,14 @@
 """`make demo-ha`: two NameNode stubs fail over automatically while clients write.
 
 ZooKeeper, three JournalNodes, two stubs and their failover controllers run as processes of this machine. Clients create
-directories by RPC as HDFS clients do: if a NameNode is not active or has stopped, they call the other one. They record
-which directories were acknowledged. In four steps, the active NameNode is killed, hangs, is lost with its controller,
-and is asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only
-one NameNode may be active.
+directories by RPC as HDFS clients do: if a NameNode is not active or has stopped, they call the other NameNode. They
+record the acknowledged directories. In four steps, the active NameNode is killed, hangs, is lost with its controller,
+and receives a request to hand over. After each step, all acknowledged directories must exist in the new active
+NameNode, and only one NameNode may be active.
 
 On a busy machine, a NameNode may miss the deadline of a response, or a controller may lose its session. The pair then
-fails over automatically, and the fenced NameNode ends. Therefore every step first waits for one active and one standby
-NameNode, and fenced processes are restarted.
+fails over automatically, and the fenced NameNode ends. Therefore, the demo restarts fenced processes, and every step
+first waits for one active and one standby NameNode.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class HaDemo(DemoStage):
                 return None
 
     def settled(self) -> str:
-        """Wait for one active NameNode, one standby and listening controllers; return the active one.
+        """Wait for one active NameNode, one standby and listening controllers; return the active NameNode.
 
         Raises:
             DemoError: the pair does not reach that state.
@@ -256,7 +256,7 @@ class HaDemo(DemoStage):
         failure(before)
         self.wait_tending(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
         self.reach_more()
-        # directories that are acknowledged from now on may not be in the tree yet
+        # directories acknowledged from now on may not be in the tree yet
         promised = {path for _, path in self.clients.acknowledged.copy()}
         missing = promised - self.present()
         if missing:
@@ -286,7 +286,7 @@ class HaDemo(DemoStage):
     def restart(self, node: str) -> None:
         """Restart the ended processes of a NameNode, and wait for a settled pair."""
         self.down = ""
-        # the NameNode still hangs if it was a standby when it was stopped, because a standby is not fenced
+        # a NameNode that was a standby when it was stopped still hangs, because a controller does not fence a standby
         self.nodes[node].send_signal(signal.SIGCONT)
         if self.nodes[node].poll() is not None:
             self.start_node(node)

@@ -25,7 +25,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class ProgressWatch:
     """Monitor that measures the time without progress in a folder and a set of processes.
 
-    Time counts only while the demo itself runs; the time during which the machine is suspended does not count.
+    Time counts only while the demo runs, not while the machine is suspended.
 
     Attributes:
         processes: returns their ids; called for each check.

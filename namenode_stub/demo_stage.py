@@ -1,6 +1,6 @@
 """Common parts of the demos: processes with logs in a scratch directory, and waiting for states.
 
-A demo waits for states instead of a fixed time (`demo_progress`), and reports the awaited state if the wait is long. A
+A demo waits for states instead of a fixed time (`demo_progress`), and reports the awaited state during a long wait. A
 failed demo prints a sentence and keeps its scratch directory.
 """
 
@@ -118,7 +118,7 @@ class DemoStage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """Stop all processes in reverse order of their start, because later processes may need earlier ones."""
+        """Stop all processes in reverse order of their start, because a process may need earlier ones."""
         for process in reversed(self.processes):
             self.stop(process)
 
@@ -193,7 +193,7 @@ def run_demo(
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
     On failure, print a sentence and the location of the logs, and exit with code 1. SIGTERM ends the demo like Ctrl-C.
-    Background compilers that the demo's processes started are also ended.
+    The function also ends background compilers that the demo's processes started.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ[UNTIL] = str(os.getpid())

@@ -24,7 +24,8 @@ def open_edit_journals(
 
     Args:
         locks: locks of storage directories, held by the caller.
-        namespace: sent to JournalNodes when segments are read; a journal on BookKeeper must belong to it.
+        namespace: sent to JournalNodes with requests for segments; a journal on BookKeeper must belong to this
+            namespace.
 
     Raises:
         JournalError: a URI does not name a journal.
@@ -54,7 +55,7 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
     """Check that the recovered shared journal reaches the loaded transactions; an empty journal is accepted as new.
 
     Raises:
-        StorageError: the journal ends earlier, so a standby could not continue after it.
+        StorageError: the journal ends earlier, so a standby could not continue from the journal.
         JournalError: the journal cannot be listed.
     """
     for member in journals.members:

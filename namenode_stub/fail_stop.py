@@ -49,7 +49,7 @@ class FailStop:
 
     @property
     def reason(self) -> str:
-        """Reason why the switch tripped; "" before that."""
+        """Reason why the switch tripped; "" if it has not tripped."""
         with self._lock:
             return self._reason
 

@@ -23,8 +23,8 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     """Make the blueprint of POST /namespace/OPERATION with a JSON object of arguments, and of GET
     /namespace/{status,list,tree}.
 
-    400 means invalid arguments, 409 means that the namespace refused the operation, and 503 means that the NameNode
-    does not serve. Each of these responses contains the reason in `error`.
+    400 means invalid arguments, 409 a refusal by the namespace, and 503 that the NameNode does not serve. Each of these
+    responses contains the reason in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
@@ -102,7 +102,7 @@ def transition_blueprint(
     """Make the blueprint of POST /transition/STATE[?force=true] for each of `transitions`: 200 after the transition,
     503 if it fails.
 
-    Requesting the current state changes nothing. A refusal of `check` by OperationRefusedError is answered with 409.
+    A request for the current state changes nothing. If `check` raises OperationRefusedError, the response is 409.
     """
     blueprint = Blueprint("transition", __name__)
 

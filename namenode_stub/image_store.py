@@ -21,8 +21,8 @@ _LOG = logging.getLogger(__name__)
 
 
 def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
-    """Return the segments in these folders; skip a folder that cannot be read. Other journals serve their own
-    segments.
+    """Return the segments in these folders; skip a folder that cannot be read. Other journals serve segments without
+    the stub.
     """
     found: list[EditLogSegment] = []
     for folder in folders:
@@ -36,7 +36,7 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
     """Return the first and last transaction id of the finalized segments that begin at `since` or later.
 
-    A segment that begins before `since` is skipped. The list restarts after a gap, so the result is the last sequence
+    Segments that begin before `since` are skipped. After a gap, the list restarts, so the result is the last sequence
     without a gap.
     """
     longest: dict[int, int] = {}
@@ -60,10 +60,10 @@ class StubImages:
     """An active NameNode's side of image transfers (`ImageStore`).
 
     Args:
-        newest: image that the stub started from; the file's age is the age of the last checkpoint.
+        newest: image from which the stub started; the file's age is the age of the last checkpoint.
         durable_txid: returns the newest transaction in the edit log.
         active: returns whether this node accepts checkpoints now.
-        upgrading: returns whether a rolling upgrade is in progress; rollback images are accepted only then.
+        upgrading: returns whether a rolling upgrade is in progress; otherwise, the node refuses rollback images.
         clock: monotonic seconds.
         received: called after each received checkpoint.
     """

@@ -45,13 +45,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class NameNodeStub:
-    """A NameNode over formatted storage, active or a standby of another one.
+    """A NameNode over formatted storage, active or a standby of another NameNode.
 
     A context manager. Entering loads the image; an active NameNode also fences previous writers, finalizes open
     segments, starts a segment and serves. Leaving refuses changes, finalizes the segment, and then ends all service.
-    When the edit log or a required journal fails, every request about the namespace is answered with 503 and the
-    reason, and no checkpoint is accepted. A NameNode that another one has replaced as active detects this in the same
-    way, and stops.
+    When the edit log or a required journal fails, the NameNode answers every request about the namespace with 503 and
+    the reason, and refuses checkpoints. A NameNode that another NameNode has replaced as active detects the loss in the
+    same way, and stops.
 
     With automatic failover, the NameNode always starts as a standby, and its controller makes it active.
 
@@ -91,7 +91,7 @@ class NameNodeStub:
 
     @property
     def state(self) -> HAState:
-        """HA state; INITIALIZING after a failure: the node is then neither active nor standby, and another one may be
+        """HA state; INITIALIZING after a failure: the node is then neither active nor standby, and another node may be
         active.
         """
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
@@ -150,11 +150,11 @@ class NameNodeStub:
         """Refuse changes, finalize the segment, stop serving, release the storage; a second call does nothing.
 
         Raises:
-            JournalStorageError: unacknowledged operations are lost because the edit log had failed.
+            JournalStorageError: the edit log failed earlier, so that unacknowledged operations are lost.
         """
         self.shutdown_requested.set()
-        # transitions are refused from now on; closing waits for requests, so this thread must not hold the lock that
-        # they need
+        # refuse transitions from now on; closing waits for requests, so this thread must not hold the lock that they
+        # need
         with self._changing:
             resources = self._resources.pop_all()
         resources.close()
@@ -250,8 +250,8 @@ class NameNodeStub:
 
         Raises:
             NotServingError: the node has failed, or is shutting down.
-            HdfsError: the node could not become active and remains a standby. If edits cannot be followed, nothing was
-                changed. Otherwise the other NameNode may have been fenced.
+            HdfsError: the node could not become active and remains a standby. If it cannot follow the edits, nothing
+                has changed. Otherwise, it may have fenced the other NameNode.
         """
         with self._changing:
             self.fail_stop.check()
@@ -260,7 +260,7 @@ class NameNodeStub:
                 return
             _LOG.info("becoming active")
             standby = self._state
-            # a NameNode that cannot follow the edits must not fence the other one
+            # a NameNode that cannot follow the edits must not fence the other NameNode
             standby.catch_up()
             try:
                 self._state = activate(self._node, self._locks, standby.take)

@@ -1,8 +1,7 @@
 """Chooses loopback ports on which servers can restart; only one demo or test on this machine uses each port.
 
 The ports are outside the kernel's range for outgoing connections. Nothing listens on a port before its server starts,
-or between two starts. Therefore each chosen port is marked by an abstract Unix socket, which disappears with its
-process.
+or between two starts. Therefore, an abstract Unix socket marks each chosen port. The mark disappears with the process.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _marks: deque[socket.socket] = deque()
 
 
 def free_port() -> int:
-    """Return an unused port; it stays marked until this process has chosen 400 others."""
+    """Return an unused port; the port stays marked until this process has chosen 400 others."""
     while (mark := _mark(port := _CHOICE.choice(_PORTS))) is None:
         pass
     _marks.append(mark)

@@ -48,7 +48,7 @@ class Purger:
                 _LOG.warning("old edits are not purged: %s", error)
 
     def _purge_images(self, images: Sequence[StoredImage]) -> int:
-        """Purge images; return the transaction id of the oldest one kept."""
+        """Purge images; return the transaction id of the oldest remaining image."""
         plan = plan_retention(images, [], self._config.images_retained, 0, 0)
         for warning in apply_plan(plan):
             _LOG.warning("%s", warning)

@@ -33,10 +33,10 @@ class Rebaser:
     """Rebaser that loads the newest image, replays the log onto it in parallel, and then replaces the live namespace.
 
     A delta does not reuse the objects of deleted files, so a namespace that kept its first image would grow forever. A
-    failed rebase changes nothing; the next checkpoint triggers another.
+    failed rebase changes nothing; the next checkpoint triggers another attempt.
 
     Args:
-        transactions: the live namespace; its base image is closed when it is replaced.
+        transactions: the live namespace; the rebaser closes a replaced base image.
         image_folders: the `current` folders.
         journal: journal of the edit log.
         worthwhile: minimum number of transactions since the base image.

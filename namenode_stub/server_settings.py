@@ -1,4 +1,4 @@
-"""Settings of the stub's servers: the reported Hadoop release, and defaults for clients without their own settings."""
+"""Settings of the stub's servers: the reported Hadoop release, and defaults for clients without settings."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ class ServerDefaults:
 
     @classmethod
     def of(cls, settings: Configuration, faults: FaultCollector) -> Self:
-        """Read the keys; faults are added to `faults`."""
+        """Read the keys; add faults to `faults`."""
         return cls(**take_bound(cls, settings, faults))

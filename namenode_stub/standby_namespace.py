@@ -34,10 +34,10 @@ class StandbyNamespace:
 
     Args:
         source: the open shared edits; closed with this object.
-        nodes: the other NameNodes; the active one is asked to roll if no edits arrive.
+        nodes: the other NameNodes; if no edits arrive, this object asks the active NameNode to roll.
 
     Attributes:
-        fault: reason why edits are not followed, "" if they are followed.
+        fault: reason why the thread cannot follow the edits, "" if it follows them.
     """
 
     def __init__(self, parts: NodeParts, source: EditSource, nodes: NameNodes) -> None:
@@ -77,12 +77,12 @@ class StandbyNamespace:
 
     @property
     def roll_alarm(self) -> str:
-        """Reason why no new edits arrive although the active NameNode writes edits; "" if they arrive."""
+        """Reason why no new edits arrive although the active NameNode writes edits; "" if new edits arrive."""
         return self._roller.alarm
 
     @property
     def lag_alarm(self) -> str:
-        """Message with the time for which available edits have not been applied; "" if all are applied."""
+        """Message with the time for which available edits have waited; "" if all available edits are applied."""
         return self._lag.alarm
 
     @property

@@ -18,9 +18,9 @@ class StandbySettings:
 
     Attributes:
         tail_period: interval of checks for new edits.
-        tail_in_progress: whether the open segment is also read.
-        roll_period: time without new edits after which the active is asked to roll; 0 or less means never.
-        roll_retries: requests to each NameNode for a roll.
+        tail_in_progress: whether the standby also reads the open segment.
+        roll_period: time without new edits after which the standby asks the active to roll; 0 or less means never.
+        roll_retries: number of roll requests to each NameNode.
         lag_alarm: time without progress after which pending edits raise an alarm; 0 means never.
         rpc_timeout: time limit of a call to another NameNode.
         namenodes: HTTP address (`http://host:port`) and RPC address of the other NameNodes.
@@ -36,7 +36,7 @@ class StandbySettings:
 
 
 def standby_settings(settings: Configuration, who: Identity, faults: FaultCollector) -> StandbySettings:
-    """Read `dfs.ha.*`, the lag limit, and the addresses of the other NameNodes; faults are added to `faults`."""
+    """Read `dfs.ha.*`, the lag limit, and the addresses of the other NameNodes; add faults to `faults`."""
 
     def others() -> tuple[tuple[str, tuple[str, int]], ...]:
         if not who.is_ha or not who.own_id:

@@ -87,7 +87,7 @@ class StandbyState:
         """Stop following and return the namespace; the caller closes its image.
 
         Raises:
-            StorageError, ImageFormatError: the namespace had to be reloaded, which failed.
+            StorageError, ImageFormatError: a required reload of the namespace failed.
         """
         self._nodes.close()
         self.namespace.stop()

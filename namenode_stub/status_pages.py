@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class SwitchableApplication:
-    """Application that forwards each request to the current `application`, initially one without routes."""
+    """Application that forwards each request to the current `application`; the initial application has no routes."""
 
     def __init__(self) -> None:
         self.application: WSGIApplication = create_application()
@@ -48,13 +48,13 @@ REPLAY_SETTINGS: Final = {
     SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: "false",
     SNAPSHOT_DELETION_ORDERED.name: "false",
 }
-"""The stub's settings of replay, which cannot be changed."""
+"""The stub's fixed settings of replay."""
 _LOG = logging.getLogger(__name__)
-_FAILED = "initializing"  # a state that Hadoop has, and that is neither active nor standby
+_FAILED = "initializing"  # a state of Hadoop that is neither active nor standby
 
 
 class ReportedState(Protocol):
-    """The HA state of a NameNode, as reported."""
+    """The reported HA state of a NameNode."""
 
     @property
     def role(self) -> str:

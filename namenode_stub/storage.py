@@ -30,7 +30,7 @@ class StorageLocks:
         """Lock a directory that is not locked yet.
 
         Raises:
-            StorageInUseError: another process uses it.
+            StorageInUseError: another process uses the directory.
             StorageError: the directory does not exist, or cannot be locked.
         """
         if not directory.is_dir():
@@ -40,7 +40,7 @@ class StorageLocks:
         self._locks[directory] = lock
 
     def release(self, *directories: Path) -> None:
-        """Release these locks, or all; locks that are not held are ignored."""
+        """Release these locks, or all locks; ignore locks that are not held."""
         for directory in directories or tuple(self._locks):
             lock = self._locks.pop(directory, None)
             if lock is not None:
@@ -64,9 +64,9 @@ def check_storage(directories: Sequence[Path]) -> StorageInfo:
 
 
 def write_seen_txid(directories: Sequence[Path], txid: int) -> None:
-    """Record that the log reaches `txid`, after that transaction is durable.
+    """Record that the log reaches `txid`; the transaction must already be durable.
 
-    If the process is killed in between, the recorded number is lower, which is safe.
+    If the process is killed before this call, the recorded number is lower, which is safe.
     """
     for directory in directories:
         try:

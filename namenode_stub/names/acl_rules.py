@@ -40,7 +40,7 @@ def merged(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> li
 
 
 def filtered(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Return the existing entries without those in `spec`; ignore permissions in `spec`."""
+    """Return the existing entries without the entries of `spec`; ignore permissions in `spec`."""
     _check_spec(spec)
     keys = {_key(entry) for entry in spec}
     gone = [entry for entry in existing if _key(entry) in keys]

@@ -13,7 +13,7 @@ from namenode_stub.names.transactions import NamespaceOperations
 
 
 def _complete_entries(acl: ClientAcl) -> list[AclEntryView]:
-    """Return the complete ACL of an inode, including entries from its mode (AclStorage.readINodeLogicalAcl)."""
+    """Return the complete ACL of an inode, including entries from the mode (AclStorage.readINodeLogicalAcl)."""
     mode = acl.mode or 0
     owner, group, other = mode >> 6 & 7, mode >> 3 & 7, mode & 7
     extended = [entry for entry in acl.entries if entry.scope == AclScope.ACCESS]
@@ -40,7 +40,7 @@ class AclOperations(NamespaceOperations):
         self._change(path, lambda entries: merged(entries, spec))
 
     def remove_entries(self, path: str, spec: Sequence[AclEntryView]) -> None:
-        """Remove entries; permissions in `spec` are ignored."""
+        """Remove entries; ignore permissions in `spec`."""
         self._change(path, lambda entries: filtered(entries, spec))
 
     def remove_default(self, path: str) -> None:

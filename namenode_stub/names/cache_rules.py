@@ -15,7 +15,7 @@ MAX_LIFETIME = ((1 << 63) - 1) // 4
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """Expiration of a directive: ms since the epoch, or relative to now."""
+    """Expiration of a directive, in ms since the epoch or in ms from now."""
 
     millis: int
     is_relative: bool

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CacheDemand:
-    """Data to be cached. As in Hadoop, only empty files are treated as cached."""
+    """Amount of data to be cached. As in Hadoop, only empty files count as cached."""
 
     bytes: int = 0
     files: int = 0

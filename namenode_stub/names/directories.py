@@ -79,7 +79,7 @@ class TreeOperations(NamespaceOperations):
                 check_parent(self._namespace, path)
             for each in missing:
                 check_name(each)
-            # the directories below inherit the group of the first one
+            # the directories below inherit the group of the first directory
             group = group_for(self._namespace, caller, missing[0])
             for each in missing[:-1]:
                 _make(self._transactions, each, caller, group, modes.of_parents)
@@ -136,7 +136,7 @@ class TreeOperations(NamespaceOperations):
             return True
 
     def rename(self, source: str, target: str, caller: ClientCall = LOCAL_CALL, *, overwrite: bool = False) -> None:
-        """Rename as in POSIX: `target` is the new path, and an existing `target` is replaced if `overwrite` is set."""
+        """Rename as in POSIX: `target` is the new path; with `overwrite`, replace an existing `target`."""
         with self._transactions.change(f"rename {source}"):
             self._check_rename(source, target, overwrite=overwrite)
             self._transactions.perform(

@@ -30,8 +30,8 @@ REPLICATION = ErasurePolicy("replication", "replication", 1, 2, 1 << 20)
 class ErasureCoding(NamespaceOperations):
     """Operations on erasure coding policies; changes raise the same errors as `Transactions.change` and `perform`.
 
-    As in Hadoop, each start enables the default policy, even if it is disabled in the image. The policy can then be
-    disabled until the next start.
+    As in Hadoop, each start enables the default policy, even if the image disables it. An operator can then disable the
+    policy until the next start.
     """
 
     def __init__(self, transactions: Transactions) -> None:
@@ -41,7 +41,7 @@ class ErasureCoding(NamespaceOperations):
     # ---- queries -----------------------------------------------------------------------------------------------------
 
     def all(self) -> list[ErasurePolicy]:
-        """Return all policies by name, including removed ones, each with its state for clients."""
+        """Return all policies by name, including removed policies, each with its state for clients."""
         with self._transactions.view():
             return sorted(self._policies(), key=lambda policy: policy.name)
 
@@ -58,9 +58,7 @@ class ErasureCoding(NamespaceOperations):
         return found
 
     def enabled(self, name: str) -> ErasurePolicy:
-        """Return the policy with a name; raises IllegalArgumentError unless it is enabled. The caller holds the
-        lock.
-        """
+        """Return the enabled policy `name`; raises IllegalArgumentError for other names. The caller holds the lock."""
         if name.lower() == REPLICATION.name:
             return REPLICATION
         usable = {policy.name: policy for policy in self._policies() if policy.state == pb.ENABLED}
@@ -85,7 +83,7 @@ class ErasureCoding(NamespaceOperations):
     # ---- policies ------------------------------------------------------------------------------------------------
 
     def add(self, wanted: ErasurePolicy, caller: ClientCall = LOCAL_CALL) -> ErasurePolicy:
-        """Add a disabled policy; return an existing one with this name or schema instead.
+        """Add a disabled policy and return it; if a policy with this name or schema exists, return the existing policy.
 
         Raises:
             IllegalArgumentError: the policy is invalid.

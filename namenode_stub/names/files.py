@@ -71,11 +71,11 @@ class Files(NamespaceOperations):
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
-        # as after a NameNode's restart, a lease that was never renewed expires as if it had been renewed at startup
+        # as after a NameNode's restart, leases that nobody renewed since the start expire as if they were renewed then
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
-        # truncations within a block, by inode id; they would be complete if a DataNode had the block
+        # truncations within a block, by inode id; a DataNode with the block would complete them
         self._cuts: dict[int, Truncation] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Files(NamespaceOperations):
         """Open a new file for writing; return its inode id.
 
         Args:
-            storage_policy, erasure_coding: names of policies that override those of its directory.
+            storage_policy, erasure_coding: names of policies that override the policies of the directory.
             replicated: disables erasure coding, even if the directory has a policy.
         """
         with self._transactions.change(f"create file {path}"):
@@ -177,7 +177,7 @@ class Files(NamespaceOperations):
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
-        """Return the error for a block request; if the client may not write the file, raise that error instead."""
+        """Return the error for a block request; raise another error if the client may not write the file."""
         with self._transactions.change(f"add block to {path}"):
             self._held(path, holder)
         return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")

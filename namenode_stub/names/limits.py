@@ -59,11 +59,11 @@ def count_below(namespace: Namespace, row: int) -> int:
 def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int = NO_ROW) -> None:
     """Check that `more` names fit below a directory.
 
-    Unlike in Hadoop, names that exist only in snapshots are not counted.
+    Unlike Hadoop, this check does not count names that exist only in snapshots.
 
     Args:
-        below: directory whose ancestors are not checked, because their counts do not change; for example the common
-            parent of a rename.
+        below: directory at which the check stops, because the counts of its ancestors do not change; for example, the
+            common parent of a rename.
 
     Raises:
         QuotaRefusalError: a directory above would exceed its quota.

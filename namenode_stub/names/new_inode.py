@@ -28,7 +28,7 @@ class CreateModes(NamedTuple):
 
     @property
     def of_parents(self) -> CreateModes:
-        """The modes of missing parents, which their owner may always enter."""
+        """The modes of missing parents; the owner may always enter these directories."""
         unmasked = None if self.unmasked is None else self.unmasked | _OWNER_MAY_ENTER
         return CreateModes(self.masked | _OWNER_MAY_ENTER, unmasked)
 

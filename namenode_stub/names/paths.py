@@ -55,7 +55,7 @@ def find(namespace: Namespace, path: str) -> int:
 
     Raises:
         InvalidPathRefusalError: the path is malformed.
-        SymlinkInPathError: a directory in it is a symbolic link.
+        SymlinkInPathError: a component before the last is a symbolic link.
     """
     try:
         return namespace.tree.paths.find(checked_path(path))

@@ -38,10 +38,10 @@ class RetryCache:
     def once(self, caller: ClientCall, perform: Callable[[], T], known: Callable[[], T]) -> T:
         """Return the response of `perform`, or the earlier response if the call is a repetition.
 
-        A failed call is performed again when it is repeated.
+        If a client repeats a failed call, the cache performs the call again.
 
         Args:
-            known: returns the response to a call found in the edit log whose response was lost by a restart.
+            known: returns the response to a call that is in the edit log, and whose response a restart lost.
         """
         if not caller.client_id or caller.call_id == NO_CALL_ID:
             return perform()

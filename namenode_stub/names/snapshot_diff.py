@@ -76,7 +76,7 @@ class SnapshotDifference:
 
 
 class SnapshotDiffs:
-    """Queries of differences; all raise NotServingError once the service has ended."""
+    """Queries for differences; all methods raise NotServingError once the service has ended."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -89,7 +89,7 @@ class SnapshotDiffs:
 
         Raises:
             NotThereError, NotADirectoryRefusalError: the directory does not exist.
-            SnapshotRefusedError: the directory has no snapshots, or none with that name.
+            SnapshotRefusedError: the directory has no snapshots, or no snapshot with the name.
         """
         with self._transactions.view() as namespace:
             top = find(namespace, path)
@@ -154,7 +154,7 @@ class _SnapshotComparison:
                 waiting += reversed(list(self._below(row, path, diff)))
 
     def _below(self, row: int, path: Parts, diff: DirectoryDiff) -> Iterator[tuple[int, Parts]]:
-        """Yield children in the earlier state to compare; a removed child is included only if it moved within `top`."""
+        """Yield the children in the earlier state to compare; include a removed child only if it moved within `top`."""
         nodes = _nodes_at(self._namespace, _InodePlace(row, self._earlier))
         for name in sorted(nodes, key=name_key):
             node = nodes[name]
@@ -216,7 +216,7 @@ class _SnapshotComparison:
         among: Sequence[DirectoryDiff | FileDiff],
         attributes: Callable[[pb.INodeDirectory | pb.INodeFile], object],
     ) -> bool:
-        """Return whether attributes differ between the states; modification times are ignored."""
+        """Return whether attributes differ between the states; ignore modification times."""
         known = [attributes(copy) for copy in _copies(self._namespace, among)]
         if not known:
             return False
@@ -275,7 +275,7 @@ class _SnapshotComparison:
         return int(self._table.parent[row]), self._table.name(row), row
 
     def _look_at_later(self) -> None:
-        """Read the later state once, because the locations of referenced inodes are unknown until then."""
+        """Read the later state once, because only the whole state shows the locations of referenced inodes."""
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
@@ -299,7 +299,7 @@ class _SnapshotComparison:
 
 @dataclass(frozen=True, slots=True)
 class _InodePlace:
-    """An inode as it is now, or as it was in a snapshot."""
+    """An inode in the present state, or in a snapshot."""
 
     row: int
     snapshot_id: int
@@ -352,7 +352,7 @@ def _sorted(names: dict[bytes, int | None] | dict[bytes, Node]) -> list[bytes]:
 
 
 def _look_on(node: Node) -> None:
-    """Do nothing: diffs are combined only for reading."""
+    """Do nothing, because this module combines diffs only to read them."""
 
 
 def _directory_attributes(copy: pb.INodeDirectory | pb.INodeFile) -> object:

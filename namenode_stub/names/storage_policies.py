@@ -12,7 +12,7 @@ from namenode_stub.refusals import IllegalArgumentError, NotThereError
 
 
 def is_copied(policy_id: int) -> bool:
-    """Return whether new files receive their own copy of the policy, as with in-memory files (copyOnCreateFile)."""
+    """Return whether new files receive a copy of the directory's policy, as for in-memory files (copyOnCreateFile)."""
     policy = storage_policy(policy_id)
     return policy is not None and policy.copied
 
@@ -29,7 +29,7 @@ class StoragePolicies(NamespaceOperations):
         return found
 
     def for_new_file(self, above: int, name: str = "") -> int:
-        """Return a new file's own policy id, or 0 if the policy of its directory applies. The caller holds the lock.
+        """Return the policy id to set on a new file, or 0 if the directory's policy applies. The caller holds the lock.
 
         Args:
             above: id of the effective policy of the file's directory.

@@ -32,9 +32,9 @@ _FENCED_HINT = "Restart this NameNode as a standby: `namenode-stub run --standby
 class Transactions:
     """The only way to change the namespace; thread-safe.
 
-    A change is encoded, then applied, then logged, so that a refused change leaves no trace. If a fault occurs after
-    the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log, which is
-    authoritative.
+    `perform` encodes, applies and then logs a change, so that a refused change leaves no trace. If a fault occurs after
+    the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log, and the
+    log is authoritative.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -79,10 +79,10 @@ class Transactions:
             return self.namespace.last_txid
 
     def rebase(self, loaded: LoadedImage) -> None:
-        """Continue with the same namespace on another base image; the caller holds the lock.
+        """Continue with an equal namespace on a newer base image; the caller holds the lock.
 
         Raises:
-            ValueError: the image ends at another transaction.
+            ValueError: the new namespace ends at another transaction.
         """
         namespace = loaded.namespace
         if namespace.last_txid != self.namespace.last_txid:
@@ -94,16 +94,16 @@ class Transactions:
 
     @property
     def ending(self) -> bool:
-        """Whether changes are refused because the NameNode is shutting down or no longer active."""
+        """Whether the namespace refuses changes because the NameNode is shutting down or no longer active."""
         return self._refusal is not None
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on. When it returns, running changes are logged."""
+        """Refuse changes from now on. When this method returns, running changes are logged."""
         with self.lock:
             self._refusal = refusal
 
     def leave(self) -> None:
-        """Refuse everything from now on. When it returns, the namespace has no readers."""
+        """Refuse everything from now on. When this method returns, the namespace has no readers."""
         with self.lock:
             self._left = True
 
@@ -123,8 +123,8 @@ class Transactions:
 
         Raises:
             InSafeModeError: safe mode forbids changes.
-            NotServingError: `fail_stop` tripped, now or earlier, or the NameNode is ending or not active; the change is
-                not acknowledged.
+            NotServingError: `fail_stop` tripped, now or earlier, or the NameNode is ending or not active; the client
+                receives no acknowledgement.
         """
         with self.lock:
             self._check_serving()
@@ -204,7 +204,7 @@ class Transactions:
                 self.log.roll()
             except JournalError as error:
                 raise self._stopped("the edit log could not be rolled", error) from error
-            # the markers of both segments are transactions too
+            # the records that end and start a segment are transactions too
             self.namespace.last_txid = self.log.last_txid
             first = self.log.segment_first_txid
             start = encode_op(ops.StartLogSegmentOp(txid=first), self.layout_version)
@@ -223,7 +223,7 @@ class NamespaceOperations:
 
     @property
     def _namespace(self) -> Namespace:
-        # not cached: a checkpoint may replace the namespace
+        # not cached, because a checkpoint may replace the namespace
         return self._transactions.namespace
 
 

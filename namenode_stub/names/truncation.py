@@ -1,4 +1,4 @@
-"""Decides whether a file can be truncated, and which block is truncated (FSDirTruncateOp)."""
+"""Decides whether a client can truncate a file, and which block changes (FSDirTruncateOp)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def truncatable(namespace: Namespace, path: str) -> int:
 def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.Block | None:
     """Return the block to truncate, as the operation stores it; None if the new end is between blocks.
 
-    The result is the block itself with a new generation stamp, or a new block if the old one is still needed.
+    The result is the same block with a new generation stamp, or a new block if a snapshot still needs the old block.
 
     Args:
-        length: new length in bytes, below the present one.
+        length: new length in bytes, less than the present length.
     """
     namespace, kept = transactions.namespace, 0
     for block in namespace.table.file_blocks(row):

@@ -88,7 +88,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
         ),
         "append": append,
         "addBlock": add_block,
-        # clients never receive a block that they could abandon, so only the lease is checked
+        # clients never receive a block that they could abandon, so check only the lease
         "abandonBlock": change(lambda each: files.check_held(client_path(each.src), each.holder)),
         "fsync": change(lambda each: files.check_held(client_path(each.src), each.client, each.fileId)),
         "complete": complete,

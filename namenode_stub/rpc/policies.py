@@ -67,7 +67,7 @@ class ErasureCodingCalls:
     def verify(
         self, request: pb.GetECTopologyResultForPoliciesRequestProto, _: CallContext
     ) -> pb.GetECTopologyResultForPoliciesResponseProto:
-        """Report whether there are enough DataNodes for policies, which is never the case."""
+        """Report that there are not enough DataNodes for the policies."""
         found = {policy.name: policy for policy in self._coding.all()}
         missing = [name for name in request.policies if name not in found]
         if missing:

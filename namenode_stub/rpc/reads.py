@@ -62,7 +62,7 @@ class Reads:
                 fileBufferSize=defaults.buffer_size,
                 trashInterval=defaults.trash_interval,
                 checksumType=_CRC32C,
-                # an empty value means no encryption; if the field were missing, a 3.x client would use its own
+                # an empty value means no encryption; without the field, a 3.x client would use the client's
                 # configuration
                 keyProviderUri="",
             )
@@ -100,7 +100,7 @@ class Reads:
         return pb.GetBlockLocationsResponseProto(locations=status.locations)
 
     def _locate(self, read: ClientRead, status: pb.HdfsFileStatusProto, place: Place) -> None:
-        """Add the blocks of a file at or below a place; blocks of snapshots are not listed."""
+        """Add the blocks of a file at or below a place, without blocks of snapshots."""
         if status.fileType != pb.HdfsFileStatusProto.IS_FILE:
             return
         is_present = isinstance(place, LocatedInode) and place.snapshot is None
@@ -120,7 +120,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Handler]:
-    """Return the responses that are constant because there are no DataNodes, no security and no encryption."""
+    """Return the responses that are constant, because the stub has no DataNodes, security or encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, Message] = {
         "getFsStats": pb.GetFsStatsResponseProto(

@@ -29,7 +29,7 @@ class ServiceSwitch:
     """Router of calls to the services of the NameNode's state, which turns refusals into Java exceptions.
 
     Args:
-        superuser: user name of the NameNode itself.
+        superuser: user name of the NameNode.
         supergroup: group of additional superusers (dfs.permissions.superusergroup).
     """
 
@@ -47,7 +47,7 @@ class ServiceSwitch:
         self._active = _ActiveServices(_by_protocol(services), lambda: StandbyError(reason))
 
     def services(self, protocols: Iterable[str]) -> list[Service]:
-        """Return services for an RpcServer, whose methods are looked up at each call."""
+        """Return services for an RpcServer; each call looks up the service's current methods."""
         return [Service(protocol, _SwitchedMethods(self, protocol)) for protocol in protocols]
 
     def check_superuser(self, caller: CallContext) -> None:

@@ -49,7 +49,7 @@ class SnapshotDiffCalls:
     def listing(
         self, request: pb.GetSnapshotDiffReportListingRequestProto, _: CallContext
     ) -> pb.GetSnapshotDiffReportListingResponseProto:
-        """Return a page of entries; the cursor counts entries, and clients only check it for the end."""
+        """Return a page of entries; the cursor counts entries, and clients only check whether it marks the end."""
         found = self._diffs.between(client_path(request.snapshotRoot), request.fromSnapshot, request.toSnapshot)
         entries = list(_entries(found))
         first = max(0, request.cursor.index) if request.HasField("cursor") else 0
