@@ -32,8 +32,8 @@ def read_image(
     """Return a table of the image at `path`: a file, or the newest image of a storage directory, on any file system
     that Spark supports.
 
-    Only `columns` are decoded and sent. This is faster than a later `select`, because Spark asks a Python data source
-    for all columns.
+    The reader decodes and sends only `columns`. This is faster than a later `select`, because Spark asks a Python data
+    source for all columns.
     """
     reader = spark.read.format("fsimage").option("table", table)
     if columns is not None:

@@ -22,7 +22,7 @@ class ArchiveQuery:
         location: directory or URL of the archive.
         as_of: transaction id or time, as text; "" for the newest moment.
         branch: the branch; "" if the archive has only one.
-        key_file: path on the driver of an encrypted archive's key; "" if the archive is not encrypted.
+        key_file: path, on the driver, of the key of an encrypted archive; "" if the archive is not encrypted.
         tokens: whether the restored image contains delegation tokens and their keys.
         from_txid, to_txid: first and last transaction of the edits.
     """

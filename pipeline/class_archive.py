@@ -1,7 +1,7 @@
 """Archive of the classes that Spark's JVM loads; it halves the start time of a driver.
 
 Java calls this class data sharing. `checkpointer compile` makes the archive: a JVM runs small jobs and archives the
-classes that it has loaded. An archive is valid for one Java and one PySpark, which its name identifies. A JVM with
+classes that it has loaded. An archive is valid for one Java and one PySpark, and its name identifies both. A JVM with
 another class path ignores the archive.
 
     python -m pipeline.class_archive FILE      run the small job in a JVM that writes FILE at exit
@@ -50,7 +50,8 @@ def _made(archive: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="spark-", dir=archive.parent) as work:
         fresh = Path(work) / "fresh"
         command = [sys.executable, "-m", "pipeline.class_archive", str(fresh)]
-        # the JVM writes the archive after Python has ended; the call returns when both have closed their output
+        # the JVM writes the archive after Python has ended; the call returns when both processes have closed their
+        # output
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode or not fresh.exists():
             return f"no archive of Spark's classes: {(done.stdout + done.stderr)[-_LAST_LINES:]}"
@@ -60,7 +61,7 @@ def _made(archive: Path) -> str:
 
 
 def _remove_old(archive: Path) -> None:
-    """Remove old archives of other installations; recent ones may be in use."""
+    """Remove old archives of other installations; recent archives may be in use."""
     before = time.time() - _OLD_SECONDS
     for old in archive.parent.glob("spark-*.jsa"):
         with contextlib.suppress(OSError):

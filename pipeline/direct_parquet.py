@@ -1,7 +1,7 @@
 """Writes a table of an image as Parquet directly from the tasks; Spark's JVM receives only counts.
 
-Spark's own writer converts Arrow batches to rows and back to columns, which takes several times as long as reading the
-image. Here each task writes its part as one file with Arrow's writer.
+Spark's writer converts Arrow batches to rows and back to columns. This conversion takes several times as long as
+reading the image. Here, each task writes one part as a file with Arrow's writer.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def write_parquet(
 ) -> int:
     """Write `table` of `image` as the new folder `target`, a path that every host shares; return the number of rows.
 
-    The folder appears complete or not at all: files are written and flushed in a temporary folder next to it, which is
-    then renamed.
+    The folder appears complete or not at all: tasks write and flush the files in a temporary folder next to it, and the
+    driver then renames this folder.
 
     Args:
         image: a local path.
@@ -83,7 +83,7 @@ def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts
 
 
 def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compression: str) -> int:
-    """Write one file, or none if there are no rows; a repeated attempt replaces the file with the same rows."""
+    """Write one file, or no file without rows; a repeated attempt replaces the file with the same rows."""
     import pyarrow as arrow
     import pyarrow.parquet as pq
 

@@ -34,7 +34,7 @@ def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
     """Return the folder `name` in `scratch`; `make` fills it unless another process on this host already has.
 
     While one process fills the folder, the others wait. The folder appears complete or not at all; the next process
-    removes what a killed process left.
+    removes the files of a killed process.
 
     Raises:
         ImageStorageError: `scratch` cannot be written.
@@ -44,7 +44,7 @@ def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
         return target
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        # The kernel releases the lock of a process that dies.
+        # The operating system releases the lock of a process that dies.
         with (scratch / f"{name}.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.is_dir():
@@ -76,7 +76,8 @@ def build_host_index(image: ImageFile, folder: Path) -> None:
     """Fill `folder` with all files that `HostImage` maps.
 
     Raises:
-        ImageFormatError: the image is damaged; the MD5 is compared last, because it does not locate the damage.
+        ImageFormatError: the image is damaged; the function compares the MD5 last, because the MD5 does not locate
+            damage.
         OSError: the folder cannot be written.
     """
     with ThreadPoolExecutor(1) as beside:
@@ -102,8 +103,8 @@ def _map_new(path: Path, size: int) -> npt.NDArray[np.uint8]:
     """Map a new file as a byte array, because the array may not fit into memory.
 
     Raises:
-        OSError: the disk is full. The space is reserved first, because the kernel kills a process that writes to a
-            mapping on a full disk.
+        OSError: the disk is full. The function reserves the space first, because the kernel kills a process that writes
+            to a mapping on a full disk.
     """
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(size,))
     with path.open("r+b") as file:
@@ -180,7 +181,7 @@ class HostImage:
     `open`.
 
     Attributes:
-        image: the open file; if it is compressed, its large sections are decompressed on disk.
+        image: the open file; if the image is compressed, the large sections are decompressed on disk.
         arrays: positions of the records.
         parent_rows: row of an inode's parent in `directories`, by slot; -1 for the root and for an inode without a
             parent.
@@ -284,7 +285,7 @@ def _identity(path: Path, staged: str = "") -> str:
         raise SourceFileError(
             f"cannot read {path}: {error}", hint="Check the path; all hosts of a cluster must share it."
         ) from error
-    # copies for several executors differ in path and time; Spark keeps one file per name
+    # copies for several executors differ in path and time, so the name identifies a file: Spark keeps one file per name
     which = (staged,) if staged else (os.path.realpath(path), str(at.st_mtime_ns))
     text = "\0".join((*which, str(at.st_size), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

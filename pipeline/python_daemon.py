@@ -1,7 +1,7 @@
 """PySpark worker daemon that imports the modules of most tasks once, before it forks its workers.
 
-The module is the value of `spark.python.daemon.module` on this host. On a cluster the module may be missing where the
-daemon starts, because Spark passes `--py-files` only to workers.
+The module is the value of `spark.python.daemon.module` on this host. On the hosts of a cluster, the module may be
+missing when the daemon starts, because Spark passes `--py-files` only to workers.
 
 Spark starts its daemon with the first task, seconds after Java has started. A command can start the process earlier,
 while Java starts (`start_early`). The process that Spark starts then only passes its standard streams, environment and
@@ -25,7 +25,7 @@ from pathlib import Path
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
 _IMPORTED_EARLY = ("pipeline.reports.tasks",)
-"""Further modules that an early daemon imports, because no task waits while it starts."""
+"""Further modules that an early daemon imports, because no task waits during its start."""
 _MODULE = "pipeline.python_daemon"
 _EARLY = "--early"
 _SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"

@@ -32,7 +32,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 
 
 def suppress_py4j_logs() -> None:
-    """Suppress py4j's tracebacks of interrupts and of a JVM that has ended, for the rest of the process.
+    """Suppress py4j's tracebacks about interrupts and an ended JVM, for the rest of the process.
 
     The suppression is permanent, because Python may free objects of an ended JVM at any time, and py4j logs each
     failure.
@@ -97,9 +97,9 @@ def build_context(
         master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, otherwise all local
             cores.
         driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
-        conf: further settings, which override ours.
-        small: whether the input is small, so that compilers and planners would take most of the time; only for local
-            mode.
+        conf: further settings, which override our settings.
+        small: whether the input is small, so that compilers and planners would take most of the time; ignored on a
+            cluster.
 
     Raises:
         PipelineSetupError: PySpark or a suitable Java is missing, or the master is unreachable.

@@ -29,7 +29,7 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to read, and how every process of a job finds it.
+    """A file to read, with the information with which every process of a job finds the file.
 
     Attributes:
         path: path on the driver.
@@ -170,7 +170,7 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
 
 
 def is_pattern(uri: str) -> bool:
-    """Return whether a path is a pattern like Hadoop's globs; an existing local path never is."""
+    """Return whether a path is a pattern like Hadoop's globs; an existing local path is not a pattern."""
     return any(sign in uri for sign in "*?[{") and not (is_local(uri) and local_path(uri).exists())
 
 
@@ -190,7 +190,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
-    """Select the sources among matches of a pattern: those with valid names, otherwise all except digests."""
+    """Select the sources among matches of a pattern: the files with valid names, otherwise all except digests."""
     present = list(names)
     if kind is SourceKind.IMAGE:
         chosen = [name for name in present if (image := parse_image(name)) and not image.rollback]

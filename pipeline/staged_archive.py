@@ -40,11 +40,11 @@ KEYS = tuple(key.name for key in MERGE_KEYS)
 def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: Mapping[str, str]) -> list[SourceFile]:
     """Restore the image of a moment, or fetch the segments with the requested transactions, into `folder`.
 
-    Files made by an earlier query are reused. Each file is returned with its staged name, which is unique among the
-    archives and branches that a session reads.
+    The function reuses files of an earlier query. It returns each file with a staged name that is unique among the
+    archives and branches of a session.
 
     Args:
-        values: those of `KEYS` that are set.
+        values: values of the configured keys in `KEYS`.
 
     Raises:
         ArchiveError: the archive cannot be read, or does not contain the moment.

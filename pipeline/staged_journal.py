@@ -32,10 +32,10 @@ def is_journal(uri: str) -> bool:
 
 
 def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progress: bool) -> list[Path]:
-    """Copy the segments of a journal into `folder`; an open segment is copied up to its last confirmed transaction.
+    """Copy the segments of a journal into `folder`, and an open segment up to its last confirmed transaction.
 
     Args:
-        values: those of `KEYS` that are set.
+        values: values of the configured keys in `KEYS`.
     """
     settings = BookKeeperSettings.from_configuration(Configuration.from_mapping(values, os.environ))
     with closing(open_journal(uri, bookkeeper=BookKeeperOptions(settings))) as journal:

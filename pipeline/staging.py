@@ -1,8 +1,8 @@
 """Sends images and segments from any file system that Spark supports to the hosts that read them.
 
-The planning process and the tasks of a Python data source have no connection to the JVM. Therefore the driver listens
-on a Unix socket. The planning process sends a URI; the driver lets Spark fetch the files (`SparkContext.addFile`, which
-streams to disk on every executor) and answers with their names.
+The planning process and the tasks of a Python data source have no connection to the JVM. Therefore, the driver listens
+on a Unix socket. The planning process sends a URI. The driver lets Spark fetch the files (`SparkContext.addFile`, which
+streams to disk on every executor) and responds with their names.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
 
 
 def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """Resolve `uri` to files; send remote ones to the executors. Only for processes on the driver's host.
+    """Resolve `uri` to files; send remote files to the executors. Only for processes on the driver's host.
 
     Raises:
         SourceFileError: no file of this kind was found, or it cannot be fetched.
@@ -79,7 +79,7 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
 
 
 def resolve_all(uris: Iterable[str], kind: SourceKind) -> list[SourceFile]:
-    """Resolve several URIs; a file that two URIs match is returned once."""
+    """Resolve several URIs; return a file that two URIs match only once."""
     return list(dict.fromkeys(file for uri in uris for file in resolve(uri, kind)))
 
 
@@ -129,7 +129,7 @@ class Stager:
         return copy_segments(uri, folder, values, in_progress=kind is SourceKind.OPEN_EDITS)
 
     def _archived(self, query: ArchiveQuery, kind: SourceKind) -> list[SourceFile]:
-        """Return files made from an archive, in a folder that Spark removes with its own files."""
+        """Return files made from an archive, in a folder that Spark removes together with Spark's files."""
         from pyspark import SparkFiles
 
         from pipeline.staged_archive import KEYS, archived_files

@@ -47,7 +47,7 @@ def _fields(error: HdfsError) -> dict[str, object]:
 def typed_error(error: BaseException) -> HdfsError | None:
     """Return the typed error that made a Spark job fail, or None for any other cause.
 
-    The text of `error` and of its causes is searched for the first mark; later marks are repetitions.
+    The function searches the text of `error` and of its causes for the first mark; later marks are repetitions.
     """
     if isinstance(error, HdfsError):
         return error
@@ -66,8 +66,8 @@ def typed_error(error: BaseException) -> HdfsError | None:
 def raise_typed_errors() -> None:
     """Make PySpark raise the typed errors of our data sources, with hints as notes, for the rest of the process.
 
-    PySpark's own errors contain the message between stacks of Python and Java. Every call to Java in every session uses
-    the replaced function; if a release of PySpark lacks this function, its own errors remain.
+    PySpark's errors contain the message between stacks of Python and Java. Every call to Java in every session uses the
+    replaced function; if a release of PySpark lacks this function, PySpark's errors remain.
     """
     from pyspark.errors.exceptions import captured
 

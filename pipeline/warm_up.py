@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def compile_kernels() -> str:
-    """Compile the kernels inside `compiled_kernels`; return "", because there is nothing to report.
+    """Compile the kernels inside `compiled_kernels`; return "", because this function has nothing to report.
 
     Without PyArrow, no kernel is needed.
     """

@@ -62,7 +62,7 @@ def configured_job(conf_dir: Path) -> LakeJob:
 
 
 def edits_directories(config: CheckpointConfig) -> tuple[str, ...]:
-    """Return the directories from which the role reads edits: of shared edits, of fetched edits, or of its images."""
+    """Return the directories from which the role reads edits: directories of shared edits, fetched edits, or images."""
     if config.shared_edits_directory is not None:
         return (str(config.shared_edits_directory),)
     if config.shared_edits:
@@ -91,7 +91,7 @@ def image_of(job: LakeJob) -> Iterator[tuple[str | None, int | None]]:
 
 
 def _time_of(plan: RestorePlan) -> int:
-    """Return the time of an archived image: the time of the adjacent edits, or the time at which it was archived."""
+    """Return the time of an archived image: the time of the adjacent edits, or the time of archiving."""
     ending = (each.record.last_time for each in plan.view.pieces if each.last == plan.txid == each.record.last)
     following = (each.record.first_time for each in plan.view.pieces if each.record.first == plan.txid + 1)
     return max(ending, default=0) or max(following, default=0) or plan.base.added

@@ -235,7 +235,7 @@ def _context(progress: ProgressObserver, engine: _SparkOptions) -> Iterator[Spar
     # Imported here so that two threads never import PySpark at the same time. `context_for` reports a missing PySpark.
     with suppress(ImportError):
         import_module("pyspark")
-    # These imports take a tenth of Java's start time, during which this process would only wait.
+    # These imports take a tenth of Java's start time, for which this process would otherwise only wait.
     threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
         yield context

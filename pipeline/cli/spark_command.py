@@ -74,7 +74,7 @@ def _started(start: Callable[[], SparkContext]) -> SparkContext:
 
 @contextmanager
 def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
-    """Handle SIGINT with `handler`. PySpark's own handler would fail, because it calls Java during another call; ending
+    """Handle SIGINT with `handler`. PySpark's handler would fail, because it calls Java during another call. The end of
     the session also ends its jobs.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -1,8 +1,8 @@
 """Operations by day and by user over the edits of the lake; runs without Spark.
 
-Edits contain the user of an operation only if it creates an inode. Audit logs contain all users: each allowed operation
-is one line, so the lines of a user are that user's operations. They also contain operations that change nothing: files
-opened for reading, and queries about names.
+Edits contain the user of an operation only if the operation creates an inode. Audit logs contain all users: each
+allowed operation is one line, so a user's lines are the user's operations. Audit logs also contain operations that
+change nothing: files opened for reading, and queries about names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pipeline.reports.counts.edits import CREATES, KINDS, OTHER, kind_of
 _CLOSING = "OP_CLOSE"  # not audited; the audit line belongs to the operation that opened the file
 _KIND_OF_COMMAND = {command: kind_of(op) for op, commands in COMMANDS.items() if op != _CLOSING for command in commands}
 OPENS, LOOKUPS = "opens", "lookups"
-# commands of FSNamesystem's audit lines that change nothing, unlike those of `COMMANDS`
+# commands of FSNamesystem's audit lines that change nothing, unlike the commands in `COMMANDS`
 _LOOKUP = re.compile(r"(?:get|list|List|is|check)\w+|contentSummary|quotaUsage|computeSnapshotDiff")
 _DAY_MS = 86_400_000
 
@@ -37,7 +37,7 @@ class Activity:
 
     Attributes:
         users: operations of each user by day, the busiest user first.
-        missing: transactions of these days that the lake lacks.
+        missing: transactions of these days that are missing in the lake.
         audited: whether audit logs were read, so that `OPENS` and `LOOKUPS` are known.
     """
 
@@ -64,9 +64,7 @@ class Activity:
         }
 
     def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the number of all changes and of each kind of change, and with audit logs the number of opens and
-        lookups.
-        """
+        """Return the numbers of all changes, of each kind of change, and with audit logs, of opens and lookups."""
         changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
         reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
         return {"operations": sum(changes.values()), **changes, **reads}
@@ -86,7 +84,7 @@ def measure_activity(
     """Count the transactions of a cluster from a day (UTC, YYYY-MM-DD) on.
 
     Args:
-        after: transaction id up to which missing transactions are not reported.
+        after: transaction id up to which the function does not report missing transactions.
         audit: lines of audit logs, from which users, opens and lookups are counted; None to count the users in the
             edits.
 

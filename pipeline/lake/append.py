@@ -1,8 +1,8 @@
 """Appends images and transactions to the lake; existing rows never change.
 
-An image's files are written and committed table by table. The image's row in `images` is committed last and makes the
-image complete. The repetition of a killed append skips the tables that are already committed. Edits are committed in
-batches: one commit adds the files of all days of a batch.
+The append of an image writes and commits the files table by table. The last commit adds the image's row in `images` and
+makes the image complete. When a killed append is repeated, the run skips the tables that are already committed. The
+append of edits commits batches: one commit adds the files of all days of a batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 DEFAULT_TABLES = tuple(name for name in IMAGE_TABLES if name != BLOCKS.name)
-"""Tables of an image that are appended by default; `blocks` alone would be larger than all others."""
+"""Tables of an image to append by default; `blocks` alone would be larger than all others."""
 
 _PART_BYTES = 64 << 20
 """Bytes of edits per task; a task writes one file for each day of its edits."""
@@ -52,7 +52,7 @@ class AppendedEdits:
 
     Attributes:
         ranges: transactions that the append added.
-        missing: transactions between the first and last of this cluster that the lake lacks.
+        missing: transactions between the first and last of this cluster that are missing in the lake.
     """
 
     cluster: str
@@ -66,7 +66,7 @@ class ImageOptions:
 
     Attributes:
         cluster: name of the cluster; "" for the name in the VERSION file next to the image.
-        tables: names of tables; `inodes` is always appended.
+        tables: names of tables to append, in addition to `inodes`.
         time: time of the image's state, in ms since 1970; None for the file's modification time.
     """
 
@@ -195,7 +195,8 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     taken = present.get(cluster, [])
     _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
-        # A commit is compared with the commits after the version that was read, so `taken` must come from that version.
+        # The library compares a commit with the commits after the version that was read, so `taken` must come from this
+        # version.
         if not table.create():
             files = _write_batch(context, table, cluster, batches[0], segments)
             try:

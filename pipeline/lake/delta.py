@@ -6,8 +6,8 @@ typed errors, and durable commits on local disks.
     LAKE/images/part-….parquet                        a row for each complete image
 
 Readers see a commit whole or not at all. A commit names its application transaction. If two concurrent commits have the
-same name, one fails, so content never appears twice. A killed append leaves files that no commit names; vacuuming
-removes them.
+same name, one commit fails, so content never appears twice. A killed append leaves files that no commit names;
+vacuuming removes them.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class LakeTable:
     def create(self) -> bool:
         """Create and read the table if it is missing; return whether it was missing.
 
-        Another process may create the table, and append to it, before this process reads it. A directory with other
-        files is refused, because `vacuum` would delete those files.
+        Another process may create the table, and append to it, before this process reads it. The method refuses a
+        directory with other files, because `vacuum` would delete these files.
         """
         if self._table is not None:
             return False
@@ -123,7 +123,7 @@ class LakeTable:
         return True
 
     def files(self) -> list[LakeFile]:
-        """Return the files of the version that was read; none for a missing table."""
+        """Return the files of the version that was read; an empty list for a missing table."""
         if self._table is None:
             return []
         with lake_errors(self.uri):
@@ -181,8 +181,8 @@ class LakeTable:
     def replace(self, old: Sequence[LakeFile], new: Sequence[LakeFile]) -> None:
         """Replace files in one commit.
 
-        All replacements in a table share one application transaction. Without it, as in the compaction of `deltalake`
-        itself, two concurrent compactions of the same files would both succeed and duplicate the rows.
+        All replacements in a table share one application transaction. Without this transaction, as in the compaction of
+        `deltalake`, two concurrent compactions of the same files would both succeed and duplicate the rows.
 
         Raises:
             LakeConflictError: another process replaced files after the version that was read.
@@ -227,8 +227,8 @@ class LakeTable:
     def vacuum(self, hours: int | None = None) -> int:
         """Delete files that no version of the last `hours` (default: 168) refers to; return their number.
 
-        With fewer hours, files that were never committed are kept, because a running append may commit them. They are
-        also kept if the directory contains files of another program, because the two kinds cannot be distinguished.
+        With fewer hours, uncommitted files remain, because a running append may commit them. They also remain if the
+        directory contains files of another program, because the method cannot distinguish the two kinds.
         """
         if self._table is None:
             return 0

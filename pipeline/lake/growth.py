@@ -1,7 +1,7 @@
 """Growth over several images of the lake, by directory and by owner; runs without Spark.
 
-Each image is read once, file by file, and reduced to a row for each directory and owner. Only the rows of directories
-down to a depth are kept, so images are compared by their totals and not inode by inode.
+The module reads each image once, file by file, and reduces it to a row for each directory and owner. It keeps only the
+rows of directories down to a depth, so it compares images by their totals and not inode by inode.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Growth:
 def measure_growth(
     root: str, images: Sequence[ImageInLake], depth: int, *, progress: Callable[[str], None] = lambda _: None
 ) -> Growth:
-    """Compare images of one cluster, oldest first, by directories down to `depth` levels below the root.
+    """Compare images of one cluster, oldest first, by owners and by directories down to `depth` levels below the root.
 
     Raises:
         LakeError: the lake cannot be read.

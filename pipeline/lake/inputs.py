@@ -68,8 +68,7 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
 
 
 def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
-    """Return the finalized segment at `uri`, or a directory's finalized segments (possibly none) by txid, and the
-    cluster.
+    """Return the finalized segment at `uri`, or a directory's finalized segments by txid, and the cluster.
 
     Raises:
         SourceFileError: `uri` does not exist, or is a file of another kind.

@@ -1,4 +1,4 @@
-"""The tables of a lake, and which images and transactions they contain."""
+"""The tables of a lake, and the images and transactions in these tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ImageInLake:
 
     Attributes:
         time: time of the image's state, UTC: modification time of its file, or the moment in an archive.
-        rows: number of inodes; bytes: size of all its files in the lake.
+        rows: number of inodes; bytes: size of all files of the image in the lake.
         tables: comma-separated names of its tables.
     """
 

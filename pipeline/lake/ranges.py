@@ -1,4 +1,4 @@
-"""Sets of transactions as ranges, and the ranges that the files of a table contain."""
+"""Sets of transactions as ranges, and the ranges in the files of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detects that a NameNode was set back: its new history reuses the transaction ids of the lost one.
+"""Detects that a NameNode was set back: the new history reuses the transaction ids of the lost history.
 
 The lake keeps one history of each cluster, so it refuses to append another history.
 """
@@ -37,7 +37,7 @@ def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:
 
     Args:
         name: name of the segment, for errors.
-        given, present: the columns COMPARED; only transactions in both are compared.
+        given, present: the columns COMPARED; the function compares only transactions in both tables.
     """
     known = {row["txid"]: row for row in present.to_pylist()}
     for row in given.to_pylist():

@@ -1,7 +1,7 @@
 """Keeps the lake small: joins small files, removes old images, and deletes files that no table refers to.
 
-Files are removed from a table only by replacements. If two replacements run concurrently, the second fails. Retention
-then repeats its replacement, whereas the next append repeats joining.
+Only a replacement removes files from a table. If two replacements run concurrently, the second fails. Retention then
+repeats its replacement; the next append repeats a join.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Ma
     crowded = [files for files in by_partition.values() if len(files) >= least]
     for files in crowded:
         if not {file.path for file in files} <= {file.path for file in table.files()}:
-            # Another process has replaced them since they were listed.
+            # Another process has replaced the files since they were listed.
             return
         try:
             table.replace(files, [_joined(table, files)])
@@ -64,7 +64,7 @@ def _joined(table: LakeTable, files: Sequence[LakeFile]) -> LakeFile:
 
 
 def retain_images(root: str, keep: int, cluster: str) -> list[int]:
-    """Remove all but the `keep` newest images of a cluster; return the txids of the removed ones.
+    """Remove all but the `keep` newest images of a cluster; return the txids of the removed images.
 
     Raises:
         LakeConflictError: another process changed the same tables at the same time.
@@ -76,7 +76,7 @@ def retain_images(root: str, keep: int, cluster: str) -> list[int]:
     removed = [image.txid for image in images_in(register, cluster)][:-keep]
     if not removed:
         return []
-    # The rows are removed first, so that a killed retention does not leave an image without its files.
+    # Remove the rows first, so that a killed retention does not leave an image without files.
     _replace(register, partial(_without_rows, register, cluster, removed))
     partitions = [{"cluster": cluster, "txid": str(txid)} for txid in removed]
     for name in IMAGE_TABLES:
@@ -94,7 +94,7 @@ def remove_orphans(root: str, hours: float = _ORPHAN_HOURS) -> None:
     """
     before = time.time_ns() // 1_000_000 - round(hours * 3_600_000)
     tables = [image_table(root, name) for name in IMAGE_TABLES]
-    # Read after the tables, so that an append that completed in between already has its row.
+    # Read `images` after the tables, so that an append that completed in between already has a row.
     complete = [image.partition for image in images_in(images_table(root))]
     for table in tables:
         _replace(

@@ -26,7 +26,7 @@ _DELTA = "DELTA_BINARY_PACKED"
 _RISING = frozenset(
     {"id", "parent", "mtime", "atime", "length", "inode_id", "block_id", "genstamp", "bytes", "raw_bytes", "txid"}
 )
-"""Columns with similar neighbouring values, whose differences need a third of the space of a dictionary."""
+"""Columns with similar neighbouring values; delta encoding needs a third of the space of a dictionary."""
 _DISTINCT = frozenset({"path", "name", "target", "fields"})
 """Strings that seldom repeat, for which a dictionary would cost time and space."""
 _DAY_MICROS = 86_400_000_000
@@ -94,7 +94,7 @@ def _by_day(batch: pa.RecordBatch, written: Mapping[str, int]) -> Iterator[tuple
 
 @dataclass(slots=True)
 class LakeFileWriter:
-    """One Parquet file of a table. Its name is unique, since a task may run twice."""
+    """One Parquet file of a table. Its name is unique, because a task may run twice."""
 
     uri: str
     partition: Mapping[str, str]

@@ -67,5 +67,5 @@ def _is_small(task: MergeTask) -> bool:
     try:
         return are_small([task.image, *(segment.path for segment in task.segments)])
     except OSError:
-        # the merge reports which file it cannot read
+        # the merge reports the unreadable file
         return False

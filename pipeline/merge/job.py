@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 class CheckpointJob:
     """Runner of tasks over the image.
 
-    Typed errors of tasks are raised unchanged; other failures of Spark become a one-line PipelineError.
+    The runner raises typed errors of tasks unchanged, and other failures of Spark as a one-line PipelineError.
 
     Args:
         image: the image, as tasks find it.
@@ -73,7 +73,7 @@ class CheckpointJob:
         return self._context.parallelize(parts, max(1, len(parts))).mapPartitions(run)
 
     def _run(self, action: Callable[[], T]) -> T:
-        """Run an action in its own thread, so that it can be cancelled while it runs."""
+        """Run an action in a separate thread, so that the caller can cancel the running action."""
         from pyspark import InheritableThread
 
         call = _ThreadedCall(action)
@@ -129,5 +129,5 @@ class _ThreadedCall(Generic[T]):
 
 
 def _consume(items: Iterable[Any]) -> None:
-    """Consume all items: Spark discards a Python worker with unread input, and starting a new one takes seconds."""
+    """Consume all items: Spark discards a Python worker with unread input, and a new worker takes seconds to start."""
     deque(items, maxlen=0)

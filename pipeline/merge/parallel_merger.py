@@ -93,9 +93,9 @@ def _lost(part: PartFile, reason: str) -> HdfsError:
 
 @contextmanager
 def work_folder(current: Path) -> Iterator[Path]:
-    """Create a folder for parts next to a `current` folder, whose lock the caller holds; remove it at the end.
+    """Create a folder for parts next to a `current` folder, whose lock the caller holds; remove the folder at the end.
 
-    A folder that a killed checkpoint left is removed first.
+    First remove a folder that a killed checkpoint left.
 
     Raises:
         ImageStorageError: the folder cannot be created.

@@ -1,4 +1,4 @@
-"""The tasks of a checkpoint: each merges a range of a section of the image that all tasks of a host map."""
+"""The tasks of a checkpoint: each task merges a range of a section, in an image that all tasks of a host map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.sources.fsimage import open_in_task
 
 
 class Part(Protocol):
-    """A range of a section, and how it is merged."""
+    """A range of a section, with the changes to merge."""
 
     def chunks(self, index: ImageIndex) -> Iterator[Chunk]:
         """Yield the bytes of the merged range.
@@ -65,7 +65,7 @@ def write_part(folder: str, source: SourceFile, part: Part) -> Iterator[PartFile
     Raises:
         ImageStorageError: the file cannot be written.
     """
-    # A task may run twice at the same time; each attempt writes its own file.
+    # A task may run twice at the same time, so each attempt writes a separate file.
     path = Path(folder) / uuid.uuid4().hex
     size = 0
     try:

@@ -30,7 +30,7 @@ class ReportProgress(Protocol):
         """Begin a phase of `total` bytes, or None if unknown."""
 
     def advance(self, done: int) -> None:
-        """Record the bytes that are read."""
+        """Record the number of bytes read so far."""
 
 
 def make_report(

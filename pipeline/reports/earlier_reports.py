@@ -1,4 +1,4 @@
-"""Growth since an earlier report. The JSON of that report contains the sums of the rows that are in its tables."""
+"""Growth since an earlier report, whose JSON contains the sums of the rows in its tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EarlierReport:
     Attributes:
         path: path of its JSON file.
         total: `CHANGES` of the whole namespace.
-        trees, by_owner: `path` or `owner`, and `CHANGES`; only rows that the report lists.
+        trees, by_owner: `path` or `owner`, and `CHANGES`; only the listed rows.
         every_owner: whether the report lists all owners.
     """
 

@@ -18,7 +18,7 @@ CHANGES = "growth"
 """The table with the changes since the older image; text and page also show it at the top."""
 
 _MIN_SMALL, _MIN_COLD, _MIN_TEMPORARY, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 10.0, 5.0
-"""Percentages from which a finding is reported."""
+"""Percentages at and above which the headline reports a finding."""
 
 ValueFormatter: TypeAlias = Callable[[Cell, ValueKind], str]
 """Function that formats a value as readable text; text and page use different separators."""
@@ -67,7 +67,7 @@ def headline(report: NamespaceReport, say: ValueFormatter = cell_text) -> Headli
 
 
 def single_row(table: ReportTable) -> tuple[Fact, ...]:
-    """Return the numbers of a table of one numeric row; empty for any other table."""
+    """Return the numbers of a table with one row of numbers; empty for any other table."""
     if len(table.rows) != 1 or table.cut or any(column.kind in {"text", "path"} for column in table.columns):
         return ()
     pairs = zip(table.columns, table.rows[0], strict=True)
@@ -80,7 +80,7 @@ _Tables: TypeAlias = Mapping[str, tuple[ReportSection, ReportTable]]
 def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
     """Return the rows of a table, or an empty list if the report lacks the table.
 
-    The table must be complete, because its rows are summed and counted.
+    The table must be complete, because the headline sums and counts its rows.
     """
     if name not in tables:
         return []
@@ -108,7 +108,7 @@ def _damage(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
 
 
 def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
-    """Yield a finding for the quotas at or over their limit, and one for those close to it."""
+    """Yield a finding for the quotas at or over their limit, and a finding for the quotas close to their limit."""
     for record in _records(tables, "quota_levels"):
         kind = "name" if record["kind"] == "names" else "space"
         most = f"{record['path']} has used {say(record['used'], 'percent')} of its {kind} quota"

@@ -51,7 +51,7 @@ def _cluster_of_edits(lake: LakeUri, cluster: str, present: Sequence[str]) -> st
 
 
 def _placed(context: SparkContext, table: LakeTable, file: LakeFile) -> SourceFile:
-    """Return a file that tasks can read; Spark sends a remote one to the executors."""
+    """Return a file that tasks can read; Spark sends a remote file to the executors."""
     if is_local(table.uri):
         return SourceFile(f"{table.uri}/{file.path}")
     (uri,) = table.uris([file])

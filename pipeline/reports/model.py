@@ -65,7 +65,7 @@ class ReportTable:
         name: unique in the report, valid as a file name.
         rows: cells in the order of `columns`, the most important row first.
         text: one sentence on how to read the table, "" if the title is enough.
-        cut: whether further rows exist that the table does not contain.
+        cut: whether the table omits further rows.
     """
 
     name: str

@@ -10,8 +10,8 @@ landing = ["/landing", "/data/*/in"]
 ```
 
 A pattern matches directories and everything below them. `*` matches any characters within one name. `{word}` matches
-one name or a part of it, which the name of the table may repeat. If several patterns match a directory, the first one
-applies. If several directories above a file match, the nearest one applies.
+one name or a part of a name; the name of the table may repeat the matched text. If several patterns match a directory,
+the first pattern applies. If several directories above a file match, the nearest directory applies.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ class ReportRequest:
 
     Attributes:
         image: an image, a storage directory or a lake.
-        before: older images, from the oldest of which growth is measured. They may be in the lake of `image`.
-        edits: segments or a lake; "" if there are none. With `before`, only the edits since the oldest image are used.
+        before: older images, which may be in the lake of `image`; the report measures growth from the oldest.
+        edits: segments or a lake; "" if there are none. With `before`, the report uses only the edits since the oldest
+            image.
         cluster: name of the cluster; "" for the id in the image's directory.
-        reports: a local folder of earlier reports; without `before`, growth is measured from the last report. "" if
-            there is no folder.
+        reports: a local folder of earlier reports, or ""; without `before`, the report measures growth from the last
+            report.
     """
 
     image: str

@@ -35,7 +35,7 @@ _LISTED = ("snapshot_id", "name", "root_id", "root_path", "creation_time")
 class SnapshotsTask:
     """Task that counts the cost of all snapshots of an image in the memory of its Python process.
 
-    `run` returns an error message if the snapshots contradict the inodes.
+    If the snapshots contradict the inodes, `run` returns an error message.
     """
 
     name: str
@@ -108,7 +108,8 @@ def _columns(host: HostImage, slots: Numbers) -> InodeColumns:
 
 
 def _block_sums(host: HostImage, outside: Numbers, ids: Numbers) -> Numbers:
-    """Return `ids`, and the bytes of the blocks of each without and with replicas; blocks of unknown size count as 0.
+    """Return `ids`, and for each id the bytes of the blocks without and with replicas; blocks of unknown size count as
+    0.
 
     Args:
         outside: slots of inodes that exist only in snapshots.
@@ -140,7 +141,7 @@ def _add_files(
 
 
 def _add_special_files(host: HostImage, views: SnapshotViews, kept: KeptSpace) -> None:
-    """Add files that had other blocks or another replication factor at a snapshot."""
+    """Add files whose blocks or replication factor differ in a snapshot."""
     slots = host.index.slots_of(views.files)
     files, slots = views.files[slots >= 0], slots[slots >= 0]
     read, policies = _columns(host, slots), policies_of(ImageRecords(host.image).erasure_coding())

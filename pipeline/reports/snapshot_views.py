@@ -3,10 +3,10 @@
 A diff of a directory lists the names that were created, and the inodes that were deleted or renamed away, after its
 snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
 directory after the last diff that lists its name as created. A child in the deleted list of a diff is visible only up
-to that diff's snapshot. An inode that was renamed has several such places.
+to that diff's snapshot. A renamed inode has several places.
 
-Only requested directories and their ancestors are resolved. Lists of deleted inodes stay in memory. The names in a
-directory's diffs are read once for all requested inodes, and then discarded.
+`SnapshotViews` resolves only requested directories and their ancestors. Lists of deleted inodes stay in memory. The
+class reads the names in a directory's diffs once for all requested inodes, and then discards the names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Places(NamedTuple):
         inode: id of the inode.
         directory: id of the directory in which the inode is or was.
         end: the last snapshot with the inode there; `_CURRENT` for a current child.
-        reference: number of the reference with the inode's name there, -1 for its own name.
+        reference: number of the reference with the inode's name there, -1 for the inode's name.
     """
 
     inode: Ids
@@ -117,7 +117,7 @@ class SnapshotViews:
         return places, np.union1d(np.array(with_blocks, np.int64), self._with_other_factor(copies))
 
     def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
-        """Return the files whose replication factor differs from that in one of their copies (id, factor) in diffs."""
+        """Return the files whose replication factor differs from the factor of a copy (id, factor) in a diff."""
         ids, factors = np.array(copies, np.int64).reshape(-1, 2).T
         slots = self._host.index.slots_of(ids)
         ids, factors, slots = ids[slots >= 0], factors[slots >= 0], slots[slots >= 0]
@@ -136,10 +136,10 @@ class SnapshotViews:
         return (1 << bisect_right(self.ids, snapshot)) - 1
 
     def directories(self, ids: Ids) -> list[int]:
-        """Return the snapshots in which each directory is visible, including its own.
+        """Return the snapshots in which each directory is visible, including snapshots of the directory.
 
-        Either of two directories may have been below the other at some snapshot. Therefore the views of all ancestors
-        are extended until no view changes.
+        Either of two directories may have been below the other at some snapshot. Therefore, the method extends the
+        views of all ancestors until no view changes.
         """
         levels: list[list[tuple[int, int, int]]] = []
         pending = self._unknown(ids)
@@ -171,7 +171,7 @@ class SnapshotViews:
         return [*found.values()]
 
     def _places(self, ids: Ids) -> _Places:
-        """Return all places of inodes; an id that the image does not contain has none."""
+        """Return all places of inodes; an id that the image does not contain has no place."""
         ids = np.unique(ids)
         slots = self._host.index.slots_of(ids)
         ids, slots = ids[slots >= 0], slots[slots >= 0]
@@ -199,7 +199,7 @@ class SnapshotViews:
                 yield inode_id, directory, seen
 
     def _name(self, inode_id: int, number: int) -> bytes:
-        """Return the name of a reference, or of the inode if the reference has none."""
+        """Return the name of a reference, or the name of the inode if the reference has no name."""
         name: bytes = b"" if number < 0 else self._host.index.snapshot_index.reference(number).name
         return name or self._host.index.name(inode_id)
 

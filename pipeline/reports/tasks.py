@@ -1,8 +1,8 @@
 """Tasks of a report's Spark jobs: each counts a part of an image or of the edits, or verifies the image.
 
-One job counts both images and verifies one. A task returns small tables by directory, owner and class. The children of
-a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle sends the counts of
-each directory to one task, which merges them.
+One job counts all images and verifies one image. A task returns small tables by directory, owner and class. The
+children of a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle sends the
+counts of each directory to one task, which merges them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def count_inodes(image: HostImage, part: TablePart, rules: Rules) -> dict[str, p
 def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.Table]:
     """Return the tables of `counts.features`, and `holders`: feature (acl or xattr), type, inodes.
 
-    Only attributes of directories are decoded, because every file may have an attribute.
+    The function decodes only attributes of directories, because every file may have an attribute.
     """
     slots = part.cut(image.count)
     every = sections.marks_of(image, part)

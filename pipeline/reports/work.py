@@ -46,8 +46,8 @@ class ReportData:
 
     Attributes:
         image: counts of the reported image.
-        images: the reported image and older ones, the oldest first.
-        last: an earlier report from which growth is measured without an older image, None if there is none.
+        images: the reported image and older images, the oldest first.
+        last: an earlier report, from which the report measures growth without an older image; None if there is none.
         edits: tables of `counts.edits.count_bucket`, None if there are no edits.
         findings: `Verification.as_dict` of the image, None if the image was not verified.
         snapshots: cost of the image's snapshots, or the reason why it is unknown; None without snapshots or without

@@ -69,7 +69,7 @@ def _last_txid(path: Path, first: int) -> int | None:
 def choose_segments(
     segments: Sequence[PlacedRange], wanted: WantedEdits, *, allow_gaps: bool, start: int | None, end: int | None
 ) -> list[PlacedRange]:
-    """Return the segments with wanted transactions, in order; where segments overlap, prefer the longer one.
+    """Return the segments with wanted transactions, in order; of overlapping segments, prefer the longer segment.
 
     Args:
         start: txid that must exist because an option requires it, None without that option.
@@ -119,7 +119,7 @@ def share(segments: Sequence[PlacedRange], partitions: int | None) -> list[list[
         OSError: a file cannot be read.
     """
     sizes = [item.piece.end for item in segments]
-    # a file of a finalized segment may be empty, which its reader reports
+    # a file of a finalized segment may be empty; the segment's reader reports this fault
     total = max(1, sum(sizes))
     count = partitions or max(1, -(-total // PARTITION_BYTES))
     edges = [total * number // count for number in range(1, count)]

@@ -1,4 +1,4 @@
-"""Ranges of a segment's bytes, and their transactions with times that do not depend on the division of the segment."""
+"""Ranges of a segment's bytes, and their transactions, whose times do not depend on the segment's division."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class EditsRange:
 def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterator[EditRow]:
     """Yield the wanted transactions of a range in order; `buffer` is the segment's whole file.
 
-    Length, checksum and txid of other transactions are checked, but they are not decoded.
+    The function checks length, checksum and txid of other transactions, but does not decode these transactions.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
@@ -116,7 +116,7 @@ def _checked(buffer: Buffer, piece: EditsRange) -> Iterator[OpFrame]:
 
 
 class _Clock:
-    """Approximate times of operations; skipped operations are decoded only if their time is needed."""
+    """Approximate times of operations; the clock decodes a skipped operation only if it needs the time."""
 
     def __init__(self, buffer: Buffer, layout_version: int, piece: EditsRange) -> None:
         self._buffer = buffer
@@ -186,8 +186,8 @@ def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRan
 def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[EditsRange]:
     """Divide a whole segment at the first operation at or after each of `places`, ascending offsets in bytes.
 
-    Operations of layouts without lengths, and the bytes after a damaged operation, stay in one range, whose reader
-    reports the damage.
+    Operations of layouts without lengths, and the bytes after a damaged operation, stay in one range. The range's
+    reader reports the damage.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.

@@ -79,7 +79,7 @@ _COMMON: dict[str, _Getter] = {
     "fields": _fields,
 }
 
-# The source fields of each column; the first field that an operation has is used.
+# The source fields of each column; the value comes from the first field that an operation has.
 _SOURCES: dict[str, tuple[str, ...]] = {
     "path": ("path", "src", "trg", "snapshot_root", "directive.path"),
     "target": ("dst", "target"),

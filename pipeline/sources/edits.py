@@ -107,7 +107,7 @@ class _Ranges(InputPartition):
 
 
 class EditsReader(DataSourceReader):
-    """Reader that plans in a process on the driver's host, where it divides segments, and reads in tasks."""
+    """Reader of segments: a process on the driver's host divides the segments, and tasks read the parts."""
 
     def __init__(self, options: _EditsOptions) -> None:
         self._options = options

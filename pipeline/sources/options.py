@@ -15,7 +15,7 @@ _PATHS = "paths"
 _ARCHIVE = "archive"
 _OF_ARCHIVES = ("as_of", "branch", "key_file")
 _TOKEN_TABLES = {"tokens", "summary"}
-"""Tables with rows for delegation tokens; images restored for other tables have none."""
+"""Tables with rows for delegation tokens; images restored for other tables do not contain tokens."""
 _SWITCHES = {"true": True, "false": False}
 
 

@@ -79,7 +79,7 @@ def _one_part(_image: ImageFile, _wanted: int | None) -> list[TablePart]:
 
 @dataclass(frozen=True, slots=True)
 class BatchReader:
-    """A `TableReader` whose batches a function of (image, part, columns) returns."""
+    """A `TableReader` over a function of (image, part, columns) that returns batches."""
 
     table: Table
     batches: Callable[[HostImage, TablePart, Sequence[str]], Iterator[pa.RecordBatch]]
@@ -94,7 +94,7 @@ class BatchReader:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """A `TableReader` whose rows a function of (image, part) returns; a row maps column names to values."""
+    """A `TableReader` over a function of (image, part) that returns rows; a row maps column names to values."""
 
     table: Table
     rows: Callable[[HostImage, TablePart], Iterator[Mapping[str, Any]]]

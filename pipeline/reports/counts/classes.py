@@ -31,7 +31,7 @@ SIZE_LABELS = (
 )
 
 SMALL_PART = 8
-"""A file smaller than its block size divided by this number is small, unless the user sets a size."""
+"""By default, a file is small if it is smaller than its block size divided by this number."""
 
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
 """Bounds of the age classes in days; compare `SIZE_BOUNDS`."""
@@ -83,8 +83,9 @@ def days_before(as_of: datetime, days: int) -> int:
 def raw_space(length: Numbers, replication: Numbers, ec_policy: pa.Array) -> Numbers:
     """Return the bytes on DataNodes: all replicas, or data and parity.
 
-    Parity is computed like StripedBlockUtil.spaceConsumedByStripedBlock, assuming that all block groups except the last
-    are full. Scheme and cell size come from the policy's name, see ErasureCodingPolicy.composePolicyName.
+    The function computes parity like StripedBlockUtil.spaceConsumedByStripedBlock, and assumes that all block groups
+    except the last are full. Scheme and cell size come from the policy's name, see
+    ErasureCodingPolicy.composePolicyName.
     """
     raw = length * replication
     if ec_policy.null_count == len(ec_policy):
@@ -99,7 +100,7 @@ def raw_space(length: Numbers, replication: Numbers, ec_policy: pa.Array) -> Num
 
 
 def _scheme(name: str) -> ErasurePolicy | None:
-    """Return the scheme in a policy's name; None if the name has none."""
+    """Return the scheme in a policy's name; None if the name does not contain a scheme."""
     found = _STRIPE.search(name)
     if found is None:
         return None

@@ -39,7 +39,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
 def temporary_trees(image: ImageCounts) -> pa.Table:
     """Return the directories with a name of `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
 
-    A tree below another such tree is counted as a part of that tree.
+    A temporary tree below another temporary tree counts as a part of the upper tree.
     """
     tree = image.tree
     own = _temporary_names(tree)

@@ -52,7 +52,7 @@ KINDS = {
         "OP_SET_QUOTA_BY_STORAGETYPE",
     ),
 }
-"""Operations that are counted as one kind."""
+"""Operations by kind; each kind has one count."""
 
 CHANGING = (CREATES, "deletes", "renames", "appends")
 """Kinds that change the content of a directory."""
@@ -239,7 +239,7 @@ def _written_tables(written: pa.Table, rules: EditRules) -> dict[str, pa.Table]:
 
 
 def _opened_and_closed(rows: pa.Table) -> pa.Table:
-    """Return rows of `_WRITTEN` from operations that open or close a file.
+    """Return rows of `_WRITTEN` for operations that open or close a file.
 
     Only the opening operation contains the machine, and only OP_CLOSE, which has no inode id, contains the length.
     """
@@ -263,7 +263,7 @@ def _opened_and_closed(rows: pa.Table) -> pa.Table:
 
 
 def _merge_written(rows: pa.Table) -> pa.Table:
-    """Return one row for each path; machine and length come from the last operation that contains them.
+    """Return one row for each path; machine and length come from the last operation that contains the value.
 
     A file that is renamed while it is written yields two rows.
     """
@@ -342,5 +342,5 @@ def ordered(tables: Mapping[str, pa.Table], name: str, limit: int = MAX_LONG) ->
     if name == "hours":
         table = table.set_column(0, "hour", table["hour"].cast(TIMESTAMP))
     elif name == "made_by_client":
-        table = more_than_none(table, "small_files")  # only after the merge: a client may write into many buckets
+        table = more_than_none(table, "small_files")  # after the merge: a client may write into many buckets
     return first(table, _ORDERS[name], limit)

@@ -16,7 +16,7 @@ Order = Sequence[tuple[str, Literal["ascending", "descending"]]]
 
 MAX_LONG = (1 << 63) - 1
 _EXACT = float(1 << 53)
-"""Sums below this bound are exact as doubles, which NumPy adds fastest."""
+"""Bound below which sums are exact as doubles, which NumPy adds fastest."""
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, missing: int = 0) -> Numbers:
@@ -132,7 +132,7 @@ def pack(tables: Mapping[str, pa.Table]) -> dict[str, bytes]:
 
 
 def unpack(parts: Iterable[Mapping[str, bytes]]) -> dict[str, pa.Table]:
-    """Return the tables of all parts; tables of the same name are joined."""
+    """Return the tables of all parts; join tables with the same name."""
     found: dict[str, list[pa.Table]] = {}
     for part in parts:
         for name, content in part.items():

@@ -38,7 +38,7 @@ FACT_COLUMNS = (
     "storage_policy",
     "ec_policy",
 )
-"""Columns of `inodes` that are counted, without names and paths, which are the bulk of an image."""
+"""Columns of `inodes` that the counts need, without names and paths, which are the bulk of an image."""
 
 DIRECTORY_COLUMNS = (
     "id",
@@ -71,8 +71,8 @@ PARTS = (
     "unlike_files",
     "unlike_raw",
 )
-"""Sums of files that are small, that are cold, that were accessed after their last modification, that have length 0,
-that are world-writable, and whose replication factor is not the default.
+"""Sums over six kinds of files: small, cold, accessed after the last modification, empty, world-writable, and with a
+replication factor other than the default.
 """
 
 EVERYBODY_WRITES, STICKY = 0o2, 0o1000
@@ -82,7 +82,7 @@ DIMENSIONS = ("owner", "group", "size_class", "mtime_class", "use_class", "repli
 CLASSES = frozenset({"size_class", "mtime_class", "use_class"})
 """Dimensions whose values are positions in the lists of labels of `counts.classes`."""
 OF_ALL = frozenset({"owner", "group"})
-"""Dimensions that count all inodes; the others count only files."""
+"""Dimensions that count all inodes; all other dimensions count only files."""
 
 OF_FILES = ("files", "length", "raw", "blocks")
 
@@ -97,7 +97,7 @@ class Rules:
         cold_days: days without use after which a file is cold.
         replication: the cluster's default, dfs.replication.
         limit: maximum rows of a list of files.
-        directory_sizes: whether the files of each directory are counted by size class, for path sets.
+        directory_sizes: whether to count the files of each directory by size class, for path sets.
     """
 
     as_of: datetime
@@ -157,7 +157,7 @@ class NamespaceCounts:
         - `dimensions`: by `dimension` and `value` (text, null if there is none), `MEASURES` and `PARTS`;
         - `sizes`: by `dimension` (owner or group), `value` and `size_class`, the files and their raw space;
         - `directory_sizes`: by `parent` and `size_class`, the files; empty unless the rules request it;
-        - `policies`: by `parent` and `policy`, `OF_FILES` of the files with their own storage policy;
+        - `policies`: by `parent` and `policy`, `OF_FILES` of the files on which a storage policy is set;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
         parent, owner, sums = self._direct.table()

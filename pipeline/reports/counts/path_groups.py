@@ -52,7 +52,7 @@ def _members(tree: DirectoryTree, rules: PathRules) -> list[tuple[str, Mask]]:
 
 
 def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
-    """Return `SUMS` of the tables of databases: database, table. Directories of no table have no row."""
+    """Return `SUMS` of the tables of databases: database, table. Directories without a table have no row."""
     codes, names = _table_codes(image.tree, rules.tables)
     sums = _direct_sums(image, codes, len(names))
     columns = {"database": [database for database, _ in names], "table": [table for _, table in names]}
@@ -60,7 +60,7 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
 
 
 def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
-    """Return the position of each directory's table in the names (-1 if it has none), and the names of database and
+    """Return the position of each directory's table in the names (-1 without a table), and the names of database and
     table.
     """
     paths = tree.rows["path"].combine_chunks()
@@ -94,10 +94,10 @@ def owned_subtrees(image: ImageCounts) -> pa.Table:
 
 
 def policy_subtrees(image: ImageCounts, policy: str) -> pa.Table:
-    """Return `SUMS` of the subtrees of the directories with their own policy: path, and the policy.
+    """Return `SUMS` of the subtrees of the directories on which a policy is set: path, and the policy.
 
-    A subtree ends where another begins. Its files may have a different policy: their own, or the policy that applied at
-    their creation.
+    A subtree ends where another begins. Its files may have a different policy: a policy set on the file, or the policy
+    at the file's creation.
 
     Args:
         policy: storage_policy or ec_policy.

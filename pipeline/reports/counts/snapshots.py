@@ -1,4 +1,4 @@
-"""Space that only snapshots keep, by the set of snapshots that keep it."""
+"""Space that only snapshots keep, by the set of these snapshots."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_cu
     (INodeFile.getPreferredBlockReplication).
 
     Args:
-        factors: (view, factor of the file in these snapshots; None if it is the factor `own`).
+        factors: (view, factor of the file in these snapshots; None if the factor is `own`).
     """
     known = [(view, own if factor is None else factor) for view, factor in factors if view]
     known += [(ALWAYS, own)] if is_current else []

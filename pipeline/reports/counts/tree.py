@@ -77,7 +77,7 @@ class DirectoryTree:
         return total
 
     def inherit(self, own: Numbers) -> Numbers:
-        """Return each directory's own value, or the value of its nearest ancestor with a value; -1 means no value."""
+        """Return each directory's value, or else the value of the nearest ancestor with a value; -1 means no value."""
         found = own.copy()
         for level in self._levels[1:]:
             found[level] = np.where(found[level] == _NONE, found[self.above[level]], found[level])
@@ -93,7 +93,7 @@ class ImageCounts:
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.tables = merge_counts(tables)
-        # an Arrow string array contains at most 2 GiB, and all paths become one array
+        # an Arrow string array contains at most 2 GiB, but all paths become one array
         rows = self.tables["tree"]
         paths = rows["path"].cast(pa.large_string())
         self.tables["tree"] = rows.set_column(rows.column_names.index("path"), "path", paths)
@@ -175,7 +175,7 @@ class ImageCounts:
         return found
 
     def _effective_policies(self) -> pa.Table:
-        """Sum files by their own storage policy, or by the policy of the nearest ancestor that has one.
+        """Sum files by the storage policy set on the file, or else on the nearest ancestor with a policy.
 
         BlockStoragePolicySuite and INode.getStoragePolicyID resolve the policy in this way. Without any policy, the
         NameNode's default applies, and the value is null.
@@ -196,8 +196,8 @@ class ImageCounts:
     def quotas(self) -> pa.Table:
         """Return the use of every quota: path, ns_quota, names, ds_quota, raw; null if unlimited.
 
-        A directory counts itself as a name, as in a NameNode. A NameNode also counts inodes that exist only in
-        snapshots and the unwritten rest of a block under construction; both are missing here.
+        As in a NameNode, a directory counts as one of its names. Unlike a NameNode, this method does not count inodes
+        that exist only in snapshots, or the unwritten rest of a block under construction.
         """
         limits = {name: _limits(self.tree.rows[name]) for name in ("ns_quota", "ds_quota")}
         columns = {
@@ -214,7 +214,7 @@ _LARGEST: Any = [("raw", "descending"), ("files", "descending"), ("value", "asce
 
 
 def _limits(column: pa.ChunkedArray) -> pa.Array:
-    """Return quotas, null where they limit nothing: a NameNode writes the largest long for a root without a quota."""
+    """Return quotas, null if unlimited: a NameNode writes the largest long for a root without a quota."""
     values = numbers(column, _NONE)
     return pa.array(values, mask=(values < 0) | (values == MAX_LONG))
 
@@ -244,13 +244,13 @@ CHANGES = ("files", "directories", "length", "raw", "blocks")
 
 
 def changes(before: pa.Table, after: pa.Table, key: str, limit: int) -> pa.Table:
-    """Return the `limit` largest differences by raw space, then names: key, `CHANGES` (after - before), raw_before,
-    raw_after.
+    """Return the `limit` largest differences, sorted by raw space and names: key, `CHANGES` (after - before),
+    raw_before, raw_after.
 
     A key that exists only in one image counts as 0 in the other; an unchanged key has no row.
 
     Args:
-        before, after: key and `CHANGES`; rows with the same key are summed.
+        before, after: key and `CHANGES`; the function sums rows with the same key.
         key: `path` or `owner`.
     """
     sides = {"before": before, "after": after}

@@ -134,7 +134,7 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the hash source that allows an inline text in a Content-Security-Policy (CSP level 3, section 2.3.1)."""
+    """Return the hash source by which a Content-Security-Policy allows an inline text (CSP level 3, section 2.3.1)."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -155,7 +155,7 @@ def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
 
 
 def _meter_level(column: ReportColumn, percent: float) -> str:
-    """Return the colour class of a meter; a meter is highlighted only if it shows the use of a limit and is near it."""
+    """Return the colour class of a meter; highlight only meters that show the use of a limit and are near the limit."""
     limited = column.name.endswith("_used")
     return "over" if limited and percent >= 100 else "high" if limited and percent >= 90 else "level"
 

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pipeline.reports.model import Cell, ValueKind
 
 NUMERIC: frozenset[ValueKind] = frozenset({"count", "bytes", "time", "percent"})
-"""Kinds that are sorted by number and right-aligned."""
+"""Kinds to sort by number and to align right."""
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MINUS = "\N{MINUS SIGN}"

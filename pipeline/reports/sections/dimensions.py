@@ -1,4 +1,4 @@
-"""The breakdown by dimensions, shared by several sections."""
+"""Breakdowns by dimension for several sections."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _MADE = (
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of directories and owners with the most small files, and of the clients that create small files."""
+    """Make tables of the directories and owners with the most small files, and of the clients that create them."""
     top = work.options.top
     by_path = most_small(work.image.by_directory, "path", top + 1)
     by_owner = most_small(work.image.by_owner, "owner", top + 1)

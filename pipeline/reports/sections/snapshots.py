@@ -1,4 +1,4 @@
-"""Section `snapshots`: the data that only snapshots keep, and the space that the deletion of each would free."""
+"""Section `snapshots`: data that only snapshots keep, and the space that the deletion of each snapshot would free."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ def write_folder(report: NamespaceReport, folder: Path, extension: str) -> list[
 
 
 def _put(fresh: Path, folder: Path) -> None:
-    """Rename the new folder to its name; first set an old folder aside, because a rename replaces only
-    empty folders.
-    """
+    """Rename the new folder; first set an old folder aside, because a rename replaces only empty folders."""
     if not folder.exists():
         rename_durably(fresh, folder)
         return

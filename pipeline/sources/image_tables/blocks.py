@@ -73,7 +73,7 @@ def _batch(rows: npt.NDArray[np.int64], columns: Sequence[str], policies: dict[i
 
 
 def _policy_names(ids: npt.NDArray[np.int64], policies: dict[int, ErasurePolicy]) -> pa.Array:
-    """Return policy names through a dictionary, because a batch has few policies."""
+    """Return policy names, encoded as a dictionary, because a batch has few policies."""
     present, positions = np.unique(ids, return_inverse=True)
     names = [_name(number, policies) for number in present.tolist()]
     return pa.array(names, pa.string()).take(pa.array(positions))

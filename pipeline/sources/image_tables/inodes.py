@@ -34,7 +34,7 @@ def inodes_with(mark: int, buf: Bytes, offsets: Packed, slots: range, place: Buf
     """Yield the inodes in `slots` with a feature, in the order of the file.
 
     Args:
-        mark: bits of `kernels.features`; an inode with any of them is yielded.
+        mark: bits of `kernels.features`; the function yields an inode with any of these bits.
         buf: the section INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
 
     Raises:

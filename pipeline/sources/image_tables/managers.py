@@ -58,7 +58,7 @@ def _present(message: Message, field: str) -> Any:
 
 
 def token_rows(secrets: SecretRecords) -> Iterator[_Row]:
-    """Yield a row for each master key, then a row for each token; `DelegationKey.key` is never read."""
+    """Yield a row for each master key, then a row for each token; never read `DelegationKey.key`."""
     for key in secrets.keys:
         yield {
             "kind": "KEY",

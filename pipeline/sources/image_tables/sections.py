@@ -1,4 +1,4 @@
-"""Access to an open image for each table: passes sections, records and paths to the functions that make rows."""
+"""Reads each table from an open image: passes sections, records and paths to the functions that make rows."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def section_headers(records: ImageRecords) -> dict[str, Message]:
 
 
 def summary_rows(records: ImageRecords, scanned: Mapping[str, int]) -> Iterator[_Row]:
-    """Yield a row for each entry of the FileSummary, then one for each field of a header and each erasure coding
+    """Yield a row for each entry of the FileSummary, then a row for each field of a header and each erasure coding
     policy.
 
     Args:
