@@ -4,11 +4,11 @@ The journal is stored on JournalNodes or bookies. The spool reads its operations
 NameNode did: before OP_START_LOG_SEGMENT and after OP_END_LOG_SEGMENT. The spool ignores the segment boundaries that
 the journal reports, because the caches of JournalNodes do not record them.
 
-Each update reads the journal again from the last identifying operation of the copies, and compares the operations with
-their copies. If the journal was set back, the spool copies it again from its beginning. Therefore no file mixes
+Each update re-reads the journal from the last identifying operation of the copies, and compares the operations with
+their copies. If the journal was set back, the spool copies the whole journal again. Therefore, a file never mixes
 operations of two pasts.
 
-The spool removes archived files, except those that the next comparison needs to recognise the history.
+The spool removes archived files, except the files that the next comparison needs to recognise the history.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class JournalSpool:
         try:
             self._update(layout_version)
         except OSError:
-            # an incomplete operation may be at the end of the file
+            # the file may end with an incomplete operation
             self._next = None
             raise
 

@@ -24,7 +24,7 @@ class ArchiveSource:
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: transaction id of the node's newest image; a new archive of a journal begins after it.
         image: newest image that is confirmed to belong to the cluster's present past, None if there is none.
-        confirmations: number of confirmations of an image; each one applies to the history that is archived at that
+        confirmations: number of confirmations of an image; each confirmation applies to the history archived at that
             time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
     """
@@ -42,10 +42,10 @@ class ArchiveReport:
     """The result of a round.
 
     Attributes:
-        complete: whether everything readable is archived and can be restored.
+        complete: whether all readable transactions are archived and can be restored.
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the previous round.
-        pruning_error: reason why the retention rules were not applied, "" if they were.
+        pruning_error: reason why the process could not apply the retention rules, or "".
     """
 
     branch: str = ""

@@ -1,7 +1,7 @@
 """The archive process, which a daemon starts as `python -m checkpointer.archiving.worker`.
 
-It reads the messages that `messages` defines from its standard input. It exits at the end of that input, so it never
-outlives its daemon. If the process is killed, at most some unlisted objects remain in the archive.
+The process reads the messages that `messages` defines from its standard input. It exits at the end of the input, so it
+never outlives its daemon. If the process is killed, a few unlisted objects may remain in the archive.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Rounds:
     """Archiving rounds. Each round copies edits from a journal, adds them to the archive, and applies the retention
     rules.
 
-    A round after a failed one compares all files again, but reuses their digests and the history of the image.
+    A round after a failed round compares all files again, but reuses their digests and the history of the image.
 
     Attributes:
-        pruning_error: reason why the retention rules were not applied the last time, "" if they were.
+        pruning_error: reason why the last round could not apply the retention rules, or "".
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -118,7 +118,7 @@ class Rounds:
             follower.options = replace(follower.options, replay_rate=source.replay_rate)
         if self._image is None and not self._branch and not self._archive.catalogue().records:
             follower.require_begun()
-            # without an image, the history of the first edits could not be determined later
+            # without an image, a later round could not determine the history of the first edits
             return None
         version = (source.storages[0] / VERSION).read_text()
         if self._spool is not None:
@@ -178,7 +178,7 @@ class Rounds:
             try:
                 plan = prune(self._archive, self._settings.keep)
             except Exception as fault:
-                # the edits of this round are archived; a single failed round would not be reported
+                # do not fail the round: its edits are archived, and the daemon would not report a single failed round
                 self.pruning_error = _failed(ArchiveReport(), fault).error
                 _LOG.warning("the retention rules were not applied: %s; next: %s", self.pruning_error, PRUNE_HINT)
                 return

@@ -1,4 +1,4 @@
-"""Fetch of a backup image from the first NameNode that sends an intact image, which is verified and stored."""
+"""Fetch of a backup image: verifies and stores the image of the first NameNode that sends an intact image."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _fetch_from(
 
 
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
-    """Return the NameNode's VERSION, or note why it is missing; an image without VERSION is still useful."""
+    """Return the NameNode's VERSION, or add the reason to `notes`; an image without VERSION is still useful."""
     if source.rpc is None:
         notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
         return None

@@ -48,7 +48,7 @@ def surplus(
 class ImageFolder:
     """Folder of fetched images; as a context manager, it locks the folder and removes the leftovers of a killed run.
 
-    The image itself is stored after its two side files, so every file with an image's name is complete.
+    The folder stores an image after its two side files, so every file with an image's name is complete.
     """
 
     def __init__(self, root: Path) -> None:
@@ -162,7 +162,7 @@ class ImageFolder:
         removed = []
         try:
             for image in surplus(self.images(), keep, current, set_back=set_back):
-                # the image is removed first, so every file with an image's name stays complete
+                # remove the image first, so every file with an image's name stays complete
                 for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
                     (self.root / name).unlink(missing_ok=True)
                 removed.append(image.path)

@@ -71,8 +71,7 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Query the nodes without the open segment again, because it may have just begun; return the responses of all
-    nodes.
+    """Query the nodes without the open segment again, because the segment may have just begun; return all responses.
 
     If a node does not respond again within `left` seconds, use its first response.
     """
@@ -97,7 +96,7 @@ def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
     logs = {log for node in answering for log in node.logs}
     ranges = {SegmentName(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
-    # on a node that missed the end of a segment, the segment stays in progress forever
+    # a node that missed the end of a segment keeps the segment in progress forever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
     return Observation(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 

@@ -28,7 +28,7 @@ def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, .
     """Return the tested steps in order; empty without Kerberos. A failed step ends the tests of its NameNode."""
     if config.kerberos is None:
         return ()
-    # the console runs the checks in the daemon's process, which keeps its own login
+    # the console runs the checks in the daemon's process, whose login must not change
     login = PROCESS.login or for_operator(config.kerberos.login)
     steps = []
     for step in _own_steps(login):

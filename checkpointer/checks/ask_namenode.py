@@ -89,7 +89,7 @@ def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
 
 
 def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:
-    """Return the facts that the daemon at `url` reports about itself."""
+    """Return the facts that the daemon at `url` reports."""
     live = _probe(f"{url}/health/live", timeout)
     if live.value is None:
         return DaemonFacts(url=url, live=live)

@@ -123,7 +123,7 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 
 
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float, conf_dir: Path | None) -> str:
-    """Describe how an earlier image can replace the damaged one.
+    """Describe how an earlier image can replace the damaged image.
 
     Return "" if the edits after every earlier image are incomplete, if a later image is intact, or if the reads take
     too long.

@@ -25,7 +25,7 @@ _PROBE = "/jmx?qry=java.lang:type=Runtime"
 
 
 def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
-    """Test our server and client files, and skip tests that depend on a failed one. `now` is in seconds."""
+    """Test our server and client files, and skip tests that depend on a failed test. `now` is in seconds."""
     return tuple(_files(config, now))
 
 
@@ -69,7 +69,7 @@ def _dates(side: str, path: Path, material: TlsMaterial, now: float) -> Iterator
             if each.not_valid_before_utc.timestamp() > now:
                 problem = f"{what} is not valid before {each.not_valid_before_utc.date()}"
             hint = f"Renew the certificate in the store that {path} names, or correct this host's clock."
-            # an expired trusted certificate affects only its own peers
+            # an expired trusted certificate affects only the peers that use it
             yield TlsStep(
                 f"{what} expires on {end.date()}",
                 problem,
@@ -120,8 +120,8 @@ def _refusal(host: str, reason: str, *, by_server: bool) -> tuple[str, str]:
 
 
 def peers(config: CheckpointConfig) -> list[str]:
-    """Return the base URLs of the NameNodes that we call over TLS. JournalNodes are omitted, because the configuration
-    does not contain their URLs.
+    """Return the base URLs of the NameNodes that we call over TLS. The configuration does not contain URLs of
+    JournalNodes.
     """
     return [each for each in config.namenode_http_addresses if each.startswith("https:")]
 

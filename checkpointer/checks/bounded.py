@@ -1,4 +1,4 @@
-"""Queries that may never return; each runs in its own thread, and one time limit applies to all of them."""
+"""Queries that may never return. Each query runs in a separate thread, and one time limit applies to all queries."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def ask(question: Callable[[], T]) -> Observation[T]:
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Observation[T]]:
     """Run all questions in parallel; the result of a question that takes more than `limit` seconds is an error.
 
-    A hanging thread, for instance on a dead NFS mount, is abandoned and ends with the process. While it hangs, the same
-    question gets an error immediately: repeated checks of a daemon must not add a thread each. Exceptions other than
-    HdfsError and OSError propagate.
+    The function abandons a hanging thread, for example on a dead NFS mount; the thread ends with the process. While it
+    hangs, the same question receives an error immediately, because repeated checks of a daemon must not add threads.
+    Exceptions other than HdfsError and OSError propagate.
 
     Args:
         questions: functions by key; a key and the source of its function identify a question.

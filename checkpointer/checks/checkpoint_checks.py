@@ -29,7 +29,7 @@ _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP 
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that the last checkpoint is recent; its age does not matter if there are no new transactions."""
+    """Check that the last checkpoint is recent; without new transactions, its age does not matter."""
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
@@ -54,7 +54,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     """Return the time when the NameNode stored its newest image or, if unknown, when our newest image was written.
 
     The time is in seconds since the epoch by this host's clock. A NameNode caches its /jmx values for a while, but the
-    daemon's own time of an accepted upload is always current.
+    daemon's time of an accepted upload is always current.
     """
     details = []
     node = active_of(facts)
@@ -126,7 +126,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if node is None or node.last_txid.value is None:
         return CheckVerdict(State.UNKNOWN, "no NameNode reports its last transaction")
     last = node.last_txid.value
-    # a standby starts from its own image and the shared edits; other roles fetch the NameNode's image and edits
+    # a standby starts from this node's image and the shared edits; other roles fetch the NameNode's image and edits
     if facts.journal is not None:
         where, segments = facts.journal.place, facts.journal.segments
         base = None if facts.image.value is None else facts.image.value.txid
@@ -167,7 +167,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
-    """Return the state of a standby that lacks edits up to `missing_to` after its own image, and the consequence.
+    """Return the state of a standby that lacks edits up to `missing_to` after its image, and the consequence.
 
     Edits can be missing because a standby makes no images while another daemon leads, and the NameNode purges old
     edits.
@@ -252,7 +252,7 @@ def _cancellation(held: CheckpointBlock | None) -> str:
 
 
 def _last_error(now: float, record: CheckpointRecord) -> str:
-    """Return the daemon's newest error, or "" if a checkpoint, an upload or the failed operation succeeded later."""
+    """Return the daemon's newest error; "" if a checkpoint, an upload or the failed operation has succeeded since."""
     at = record.last_error_at
     if not record.last_error or at is None:
         return ""

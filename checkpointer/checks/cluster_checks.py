@@ -29,7 +29,7 @@ _TWO_ACTIVE_HINT = (
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests. While one of several NameNodes answers, the
-    state is at most WARNING, because another may be down for maintenance.
+    state is at most WARNING, because another NameNode may be down for maintenance.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)

@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T_co]):
-    """A value or the error of its query; neither if the value was not queried.
+    """A value or the error of its query; neither without a query.
 
     Attributes:
         late: whether the error is a timeout, so that the server or disk may be healthy.
@@ -41,8 +41,8 @@ class NameNodeFacts:
         state: name of its HAState.
         beans: attributes of the FSNamesystem bean in /jmx; empty if the response lacks the bean.
         segments: finalized segments after the NameNode's newest image.
-        clock_ahead: seconds by which the clock of the times in `beans` is ahead of this host's, or negative if it is
-            behind; 0 for the usual difference of two hosts.
+        clock_ahead: seconds by which the clock of the times in `beans` is ahead of this host's clock; negative if that
+            clock is behind, and 0 for a usual difference.
     """
 
     http: str
@@ -66,7 +66,7 @@ class DirectoryFacts:
         inodes: number of free inodes; without a value if the file system has no limit.
         holder: process that holds the directory's lock, "" if the lock is free.
         lost_pasts: folders with files of a lost past.
-        not_compared: folders with files that were set aside because they could not be compared with the NameNode.
+        not_compared: folders with files that the daemon set aside because it could not compare them with the NameNode.
         unusable: a line for each unusable file with the name of an image.
     """
 
@@ -90,7 +90,7 @@ class ImageFacts:
         modified: time of the last change, in seconds since the epoch.
         copies: digest or fault of each copy.
         deep: number of errors in the image's records.
-        way_out: steps by which an older image can replace this one; "" if it is intact or has no replacement.
+        way_out: steps by which an older image can replace this image; "" if this image is intact or has no replacement.
         codec: class name, "" for uncompressed, None if the summary cannot be read.
         layout_version: None if the summary cannot be read.
     """
@@ -138,7 +138,7 @@ class TlsStep:
     Attributes:
         what: the test.
         error: reason why the step fails, "" if it succeeds; `hint` is the next action.
-        ends: expiry of our own certificate, in seconds since the epoch; None for other steps.
+        ends: expiry of our certificate, in seconds since the epoch; None for other steps.
         minor: whether HTTPS works even if the step fails.
     """
 

@@ -62,7 +62,8 @@ def gather(
 ) -> Facts:
     """Gather the facts of `parts`; each query takes at most `limit` seconds.
 
-    The NameNodes are queried before the journal, so the journal must contain all transactions that they report.
+    The function queries the NameNodes before the journal, so the journal must contain all transactions that they
+    report.
     """
     config = cluster.config
     questions: dict[str, Callable[[], Any]] = {}

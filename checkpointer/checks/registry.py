@@ -24,7 +24,7 @@ from checkpointer.checks.verdict import CheckVerdict, State, worst
 
 
 class FactGroup(Enum):
-    """A group of facts that is gathered only if a chosen check needs it; IMAGE_CONTENT reads whole images."""
+    """A group of facts to gather only if a chosen check needs it; IMAGE_CONTENT reads whole images."""
 
     NAMENODES = "namenodes"
     STORAGE = "storage"
@@ -41,7 +41,7 @@ class Check:
     """One check. Unless `critical` is set, its state is CRITICAL only with a threshold of --critical.
 
     Attributes:
-        acts: whether the hint advises a change; such a hint is withheld while the state is UNKNOWN.
+        acts: whether the hint advises a change; the command withholds this hint while the state is UNKNOWN.
     """
 
     name: str

@@ -29,7 +29,7 @@ _LOST_PAST_HINT = (
 
 
 class _Problem(NamedTuple):
-    """A problem and its next step; if the step is "", the check's own hint applies."""
+    """A problem and its next step; if the step is "", the check's hint applies."""
 
     state: State
     text: str
@@ -82,7 +82,7 @@ def _verdict(
 
 
 def _other_codec(facts: Facts) -> _Problem | None:
-    """Report that new images will have a codec other than the configured one; return None if they will not."""
+    """Report that new images will not have the configured codec; return None if they will have it."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
         return None
@@ -174,7 +174,7 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report lost pasts, which an operator has to examine. Folders that were not compared are only listed."""
+    """Report lost pasts, which an operator has to examine, and list folders that were not compared."""
     everywhere = (*facts.directories, *facts.edits_directories)
     folders = [folder for each in everywhere for folder in each.lost_pasts]
     details += [
@@ -212,7 +212,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(State.CRITICAL, summary, details, tuple(each.metric for each in known[:1]), _INODES_HINT)
     if not known:
         return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
-    # the summary describes the directory that is nearest to its limits
+    # the summary describes the directory nearest to its limits
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
     return CheckVerdict(state, tightest.summary, details, (tightest.metric,))

@@ -62,8 +62,8 @@ class Thresholds:
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
         """Return the thresholds of check `name`; `warning` and `critical` are its defaults.
 
-        An operator's threshold replaces a default that contradicts it. One exception: for space, the default of
-        --critical replaces a lower --warning, because the next checkpoint needs that space.
+        An operator's threshold replaces a contradicting default. One exception: for space, the default of --critical
+        replaces a lower --warning, because the next checkpoint needs this space.
         """
         found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
         if not _disorder(name, found):

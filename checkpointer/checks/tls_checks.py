@@ -1,4 +1,4 @@
-"""The check of HTTPS: all tested steps, and the remaining validity of our own certificates."""
+"""The check of HTTPS: all tested steps, and the remaining validity of our certificates."""
 
 from __future__ import annotations
 

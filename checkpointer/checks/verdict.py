@@ -56,7 +56,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """The verdict of one check; a `hint` replaces the check's own hint."""
+    """The verdict of one check; a `hint` replaces the check's hint."""
 
     state: State
     summary: str

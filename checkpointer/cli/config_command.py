@@ -55,7 +55,7 @@ def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) ->
             )
         raise
     found = report(configuration, role or likely_role(configuration))
-    # raised below, so that the faults are printed as by every other command
+    # raised below, so that the command prints the faults like every other command
     fault = ConfigurationError(found.faults) if found.faults else None
     if as_json:
         echo_json(found.as_dict() | ({} if fault is None else as_failure(fault)))

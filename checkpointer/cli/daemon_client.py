@@ -91,7 +91,7 @@ def ask_daemon(
         try:
             return (asked := f"{url}/{path}"), *_call(method, asked, query, timeout)
         except _UnreachableError:
-            # the daemon may listen at the next address; the final error names all of them
+            # the daemon may listen at the next address; the final error names all addresses
             continue
     raise daemon.not_found()
 
@@ -115,7 +115,7 @@ def _name_of(host: str) -> str:
 
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON object of a response; the object is empty for other JSON."""
-    # imported here, because `--help` and usage errors do not need it
+    # imported here, because `--help` and usage errors do not need the HTTP client
     from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego
 

@@ -202,7 +202,7 @@ def _merge(
 
     with ProgressObserver(show=show) as observer, _bounded(settings.memory, engine):
         if not room.enough:
-            # raises an error if the exact size is too large, before the first byte is written
+            # raises an error before the first write if the exact size is too large
             dry_run(plan, settings, observer=observer).check_room()
         return merge_directory(plan, settings, engine=engine, observer=observer)
 
@@ -246,7 +246,7 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
 
 
 def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
-    """Yield a warning if an image has a codec other than the configured one."""
+    """Yield a warning if an image does not have the configured codec."""
     if not wanted:
         return
     from image_format.codec_choice import advice_on_codec, class_of
@@ -260,7 +260,7 @@ def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
 def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:
     """Limit the memory of a local merge to the limit of its tables plus a margin for everything else.
 
-    Tables beyond their limit are stored in files. Spark's processes have their own limits.
+    Tables beyond their limit are stored in files. Spark's processes have separate limits.
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()

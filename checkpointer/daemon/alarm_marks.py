@@ -1,8 +1,9 @@
-"""Operators' marks on alarms. A mark records who silenced or acknowledged a kind of alarm, until when and why.
+"""Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the end and the
+reason.
 
 Marks are stored in the storage directories, so they survive restarts. They change neither readiness nor the state of a
-check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends with the alarms
-that it names.
+check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends together with
+its alarms.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _AlarmMarks(Generic[M]):
         if known is None and (paths := self._paths()):
             known = _latest(map(self._read, paths))
             with self._publishing:
-                # a mark that was set during the read takes precedence
+                # a mark that a user set during the read takes precedence
                 self._marks = known = known if self._marks is None else self._marks
         now = self._wall()
         return {kind: each for kind, each in (known or {}).items() if each.until is None or each.until > now}
@@ -74,7 +75,7 @@ class _AlarmMarks(Generic[M]):
     def _put(self, kind: str, made: M) -> None:
         with self._writing:
             paths = self._paths()
-            # A directory that was unavailable may contain other marks. Ended marks are also stored, because another
+            # A directory that was unavailable may contain other marks. Also store ended marks, because another
             # directory may still contain the mark without its end.
             marks = {**_latest([self._marks or {}, *map(self._read, paths)]), kind: made}
             self._store(paths, marks)
@@ -216,7 +217,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
                 elif now - self._raised_at.setdefault(kind, now) >= _ENDED_SECONDS:
                     del self._raised_at[kind]
                     ended = replace(each, until=self._wall())
-                    # published even if no directory can store the end, because an alarm that begins now is a new alarm
+                    # publish the end even if no directory can store it, because an alarm that begins now is a new alarm
                     self._publish({**(self._marks or {}), kind: ended})
                     _LOG.info("alarms of the kind %s have ended, and so has their acknowledgement", kind)
                     self._put(kind, ended)

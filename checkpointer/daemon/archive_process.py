@@ -1,7 +1,7 @@
-"""Archiving in a separate process, so that neither checkpoints nor readers of edits wait for it.
+"""Archiving in a separate process, so that checkpoints and readers of edits do not wait for the archive.
 
 The process runs with a low priority while the daemon runs, and is restarted after a crash. The daemon sends the folders
-and the image that belongs to the cluster's present past. The process itself finds new edits in those folders. `worker`
+and the image that belongs to the cluster's present past. The process finds new edits in these folders. `worker`
 contains the code of the process, and `messages` defines the messages. A failure remains visible until a round succeeds.
 """
 
@@ -40,7 +40,7 @@ _KIND = "archive"
 _MAX_WAIT_SECONDS = 60.0
 # longer than the process needs to exit
 _GRACE_SECONDS = 8.0
-# the replay of fewer transactions is too short to measure its speed
+# the replay of fewer transactions is too short for a measurement of speed
 _MIN_MEASURED = 10_000
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
@@ -75,7 +75,7 @@ class ArchiveProcess:
         self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
-        # newest transaction that the role has read, and the error of the last query for it
+        # newest transaction that the role has read, and the error of the last query for this transaction
         self._known_txid = -1
         self._unread = ""
         self._complete_at: float | None = None
@@ -186,7 +186,7 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
-            # a new process has no record of the branch for which the image was confirmed
+            # a new process does not know the branch for which the role confirmed the image
             self._forget_image()
             if self._restarts:
                 wait = 0.0

@@ -1,11 +1,11 @@
-"""Attempts at a checkpoint and at the subsequent uploads; each fault in an attempt is converted to an outcome.
+"""Attempts at a checkpoint and at the subsequent uploads; an attempt converts each fault to an outcome.
 
 An attempt prepares the role, reads its progress, and checks leadership and schedule. Then it makes a checkpoint, or
 only offers the newest image. Its result is always DONE, SKIPPED, FAILED or UNAVAILABLE, even after a fault. Only a role
 that fails too often stops the daemon.
 
-Faults are recorded for the operation that failed (`OperationFaults`). The daemon logs one line when a fault begins,
-when it changes, and when the operation succeeds again. After a failure, polls retry with increasing delays until a
+`OperationFaults` records each fault for the operation that failed. The daemon logs one line when a fault begins, when
+it changes, and when the operation succeeds again. After a failure, polls retry with increasing delays until a
 checkpoint succeeds; a forced attempt does not wait. Read faults count as checkpoint failures only while a checkpoint is
 due.
 """
@@ -94,9 +94,9 @@ class CheckpointAttempts:
 
     Attributes:
         progress: last known progress of the role; None at first.
-        passed_over: whether the last attempt made no checkpoint because it was not due, or because another daemon makes
-            it.
-        reported_standby: whether another daemon led at the last attempt and was expected to make the checkpoint.
+        passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
+            makes it.
+        reported_standby: whether, at the last attempt, another daemon led and should have made the checkpoint.
         gave_up_error: None while the role works.
     """
 
@@ -177,8 +177,8 @@ class CheckpointAttempts:
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
-                # Another daemon may have made images in the meantime, so our state could only be compared with a purged
-                # past.
+                # Another daemon may have made images in the meantime, so the past to compare our state with may be
+                # purged.
                 operation = self.faults.fetch
                 self._keep_up()
                 operation = None
@@ -263,7 +263,7 @@ class CheckpointAttempts:
         return self.leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
 
     def _leave_to_others(self, progress: Progress) -> None:
-        """Drop the faults of checkpoints and of later work, because another daemon now does that work.
+        """Drop the faults of checkpoints and of later work, because another daemon now does this work.
 
         A standby still makes its own rollback image.
         """
@@ -303,7 +303,7 @@ class CheckpointAttempts:
         return result
 
     def _compare_settings(self) -> None:
-        """Raise CheckpointError if the active NameNode is known to replay edits with other settings than we do."""
+        """Raise CheckpointError if the active NameNode is known to replay edits with different settings."""
         try:
             text = self.forecast.settings_fault(self.cancelled)
         except TransferCancelledError as error:
@@ -411,7 +411,7 @@ class CheckpointAttempts:
         return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
 
     def _is_new(self, operation: RecurringFault, text: str) -> bool:
-        """Return whether this text is new since the operation last succeeded or its fault was dropped."""
+        """Return whether `text` is new since the operation last succeeded or its fault was dropped."""
         if operation.count == 1 or operation not in self._recorded:
             self._recorded[operation] = set()
         known, text = self._recorded[operation], without_numbers(text)

@@ -74,7 +74,7 @@ def daemon_blueprints(
     Args:
         guard: rules about hosts that may request changes.
         questions: additional sources for the console.
-        live: server for reads of the namespace, which checks permissions itself; None if such reads are disabled.
+        live: server for reads of the namespace, which also checks permissions; None if reads are disabled.
     """
     facts = _facts(config)
     actions = DaemonActions(None if questions is None else questions.verify)

@@ -13,8 +13,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """Cancellation state: whether the running checkpoint must stop, and why no checkpoint may begin. Any thread may
-    call any method.
+    """State of a cancellation: whether the running checkpoint must stop, and why no checkpoint may begin. Any thread
+    may call any method.
 
     Args:
         clock: monotonic seconds.

@@ -26,14 +26,14 @@ class CheckpointStatus:
     """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
 
     Attributes:
-        progress: last known progress; None at first. `fault` is the reason why the progress is unknown now; None if it
-            is known.
+        progress: last known progress; None at first. `fault` is the reason why the progress is unknown now; None if the
+            progress is known.
         checkpoint_at: time when the newest image was made, None if there is no image.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
         failures: number of consecutive failed attempts, which took `failing_for` seconds; `failure` is the reason for
             the last failure.
-        retry_at: earliest time of the next attempt, None if it does not have to wait.
+        retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
     """

@@ -1,5 +1,4 @@
-"""Triggers of checkpoints: when a checkpoint is due (period, transactions, request) and when it is retried after a
-failure.
+"""Triggers of checkpoints: the times when a checkpoint is due (period, transactions, request), and of retries.
 
 `decide` makes the pure decision from clock readings that `CheckpointSchedule` stores.
 """
@@ -76,7 +75,7 @@ class CheckpointSchedule:
         self.config = config
         self._clock = clock
         self._wall = wall
-        # until the newest image is known, no checkpoint is reported as due
+        # until the newest image is known, the schedule reports no checkpoint as due
         self.period_from = clock()
         self.retry_at = clock()
         # the image that began the period
@@ -127,7 +126,7 @@ class CheckpointSchedule:
             self._image_txid = txid
 
     def reset_retries(self) -> None:
-        """Record that nothing remains to be retried."""
+        """Record that there is nothing to retry."""
         self._retries_forced = False
         self.retry_at = self._clock()
 

@@ -74,15 +74,15 @@ class ChildCommand:
 
 
 ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
-"""Context that prepares a command, and cleans up after its process has ended. The command is None if nothing is to be
-run.
+"""Context that prepares a command, and cleans up after its process has ended. The command is None if there is nothing
+to run.
 """
 
 
 @dataclass(slots=True)
 class ChildQueue:
-    """Queue that runs one task at a time in a thread. A new task replaces the pending one. After `stop`, no process is
-    started.
+    """Queue that runs one task at a time in a thread. A new task replaces the pending task. After `stop`, the queue
+    starts no process.
 
     Any thread may call any method. Only `stop` waits, and no method raises.
 
@@ -156,8 +156,8 @@ class ChildQueue:
             return task
 
     def _run(self, task: ChildTask) -> str | None:
-        """Run a task until it ends; return its error, "" if it succeeded, or None if it was stopped or had nothing to
-        run.
+        """Run a task until it ends; return the error, "" after a success, or None if the task was stopped or had
+        nothing to run.
         """
         with task() as command:
             child = None if command is None else self._start(command)

@@ -1,4 +1,4 @@
-"""Address at which a configuration's daemon is reached from its own host."""
+"""Address at which commands on the daemon's host reach the daemon of a configuration."""
 
 from __future__ import annotations
 

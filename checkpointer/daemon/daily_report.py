@@ -1,5 +1,5 @@
-"""Daily report about the first image of each day (UTC), made in a separate process, so that checkpoints do not wait for
-it.
+"""Daily report about the first image of each day (UTC). A separate process makes the report, so that checkpoints do not
+wait.
 
 The process has a low priority and limited memory. All state is in the reports' folder, so each day has at most one
 complete report, even after a restart. Only the reporter's thread accesses the folder, because its file system may hang.
@@ -83,7 +83,7 @@ class DailyReporter:
         self._clock = clock
         self._guard = threading.Lock()
         self._state = ReportState()
-        # reading of `clock` before which a failed report is not retried
+        # reading of `clock` before which the reporter does not retry a failed report
         self._retry_at = -math.inf
         self._making: KeptReport | None = None
         self._kept: list[KeptReport] = []
@@ -117,7 +117,7 @@ class DailyReporter:
             self.renew(role)
 
     def stop(self) -> None:
-        """Stop the running report and prevent further ones; the next daemon makes this report again."""
+        """Stop the running report and prevent further reports; the next daemon makes this report again."""
         self._children.stop()
 
     def forget_error(self) -> None:
@@ -165,7 +165,7 @@ class DailyReporter:
         words += ["--since-last", str(report.page.parent)]
         if self._config.report_paths:
             words += ["--paths", self._config.report_paths]
-        # the JSON file is written last, so a report that has both files is complete
+        # the process writes the JSON file last, so a report that has both files is complete
         words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
         return ChildCommand(words, self._config.conf_dir, _NICENESS, memory, {_SPARK_FOLDERS: str(scratch)})
 
@@ -188,7 +188,7 @@ class DailyReporter:
             _LOG.info("made the report %s", report.page, extra={"txid": report.txid})
 
     def _retain(self, folder: Path) -> None:
-        """Delete all but the newest reports, and list the remaining ones."""
+        """Delete all but the newest reports, and list the remaining reports."""
         try:
             for path in surplus_files(folder, self._config.reports_retained, datetime.fromtimestamp(self._wall(), UTC)):
                 try:

@@ -45,8 +45,8 @@ class DaemonHistory:
             self._failed(bug)
 
     def observe(self) -> None:
-        """Append the events since the last poll, which follow from the difference of the states. Only one thread at a
-        time may call this method.
+        """Append the events since the last poll, derived from the difference of the states. Only one thread at a time
+        may call this method.
         """
         try:
             self._begin()
@@ -84,7 +84,7 @@ class DaemonHistory:
         return info.layout_version, info.c_time
 
     def _lost_past(self) -> tuple[float, str] | None:
-        # the details of every role except those of tests have this attribute
+        # the details of every role have this attribute, except the details of roles in tests
         lost: LostPast | None = getattr(self._role.details(), "lost_past", None)
         # a node without its images also starts over, but does not set anything aside
         return None if lost is None or not lost.set_aside else (lost.at, lost.reason)

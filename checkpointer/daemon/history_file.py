@@ -72,7 +72,7 @@ class HistoryFile:
         return written
 
     def entries(self) -> Sequence[HistoryEntry]:
-        """Return the entries of all directories without duplicates, oldest first; unreadable files are skipped.
+        """Return the entries of all directories without duplicates, oldest first; skip unreadable files.
 
         The caller must not change the result.
         """
@@ -100,7 +100,7 @@ class HistoryFile:
                 is_replaced = status.st_size < part.end
                 part = self._parts[identity] = _ReadPart() if is_replaced else part
                 file.seek(part.end)
-                # a torn last line is read once it is complete
+                # read a torn last line once it is complete
                 new, _, _ = file.read().rpartition(b"\n")
         except OSError:
             return False

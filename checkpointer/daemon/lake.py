@@ -1,8 +1,8 @@
 """Appends of new images and edits to a lake of tables, in a separate process, so that checkpoints do not wait for them.
 
 At most one append runs and one is pending. A new image replaces the pending append, because the new append includes
-everything that the pending one would add. A failure remains visible until an append succeeds; the next image causes a
-retry. `stop` ends the running append with all its processes, and prevents further appends.
+everything that the pending append would add. A failure remains visible until an append succeeds; the next image causes
+a retry. `stop` ends the running append with all its processes, and prevents further appends.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class LakeAppender:
         self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
-        """Stop the running append and prevent further ones; the next daemon completes it."""
+        """Stop the running append and prevent further appends; the next daemon completes it."""
         self._children.stop()
 
     def forget_error(self) -> None:
@@ -142,7 +142,5 @@ class LakeAppender:
 
 
 def find_module() -> str:
-    """Return the module that writes lakes; an installed distribution registers it. Return "" if no distribution
-    does.
-    """
+    """Return the module that writes lakes, which an installed distribution registers; "" without one."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")

@@ -31,7 +31,7 @@ class LinkedImage:
 
 @contextmanager
 def linked_image(image: Path) -> Iterator[LinkedImage]:
-    """Yield an image with a second name that purges do not delete, or with its own name without hard links."""
+    """Yield an image with a second name that purges do not delete; without hard links, yield it with its name."""
     with ExitStack() as held:
         linked = image
         try:

@@ -74,7 +74,7 @@ def run_role(
     Args:
         reload: returns the reloaded configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves requests.
-        heartbeat: seconds between watchdog notifications to the service manager; None if it does not expect any.
+        heartbeat: seconds between watchdog notifications to the service manager; None without a watchdog.
         questions: additional sources for the console.
 
     Raises:
@@ -273,7 +273,7 @@ class _Daemon:
 
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
-        # The poll job may not exist yet, or no longer.
+        # The poll job may not exist yet, or may no longer exist.
         with suppress(JobLookupError):
             self._scheduler.modify_job(_POLL, next_run_time=at)
 
@@ -336,7 +336,7 @@ class _Daemon:
         self._role.reconfigure(self._config)
         self._service.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An unchanged interval is not set again, because that would postpone the next run.
+        # Do not set an unchanged interval again, because this would postpone the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)

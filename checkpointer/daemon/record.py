@@ -29,7 +29,7 @@ class RecordStore:
         self._record = CheckpointRecord()
         # start of the current phase, and duration of the current checkpoint's fetch
         self._phase_at = wall()
-        # progress of the current phase, written only by the working thread
+        # progress of the current phase; only the working thread changes it
         self._done = 0
         self._fetch_seconds: dict[str, float] = {}
         # duration of the last accepted upload

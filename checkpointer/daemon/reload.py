@@ -129,10 +129,10 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
 
 
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """Return the settings to use, a line for each changed key that takes effect, and a line for each that needs a
+    """Return the settings to use, a line for each changed key that takes effect, and a line for each key that needs a
     restart.
 
-    Lists of users who may log in are also applied. They have no line, because the object that contains them logs the
+    Lists of users who may log in also take effect. They have no line, because the object that contains them logs the
     changes.
     """
     if running.kerberos is not None and read.kerberos is not None:

@@ -62,7 +62,7 @@ class CheckpointService:
         clock: monotonic seconds.
         gave_up: called when the role has stopped permanently; `fault` is the reason.
         archive: process that fills the archive while the role runs; the service stops it.
-        lake: lake to which each new image is appended; the service stops it.
+        lake: appends each new image to a lake; the service stops it.
         reports: makes the daily reports; the service stops it.
         forecast: forecasts the times at which NameNodes accept images.
         leadership: decides whether this daemon makes the checkpoints of its cluster.
@@ -155,8 +155,8 @@ class CheckpointService:
         """Stop a running checkpoint or upload at its next safe point, and block new checkpoints for `prevent_for`
         seconds.
 
-        When this method returns, neither is running. Unfinished files are deleted; complete images remain
-        (StandbyCheckpointer.cancelAndPreventCheckpoints).
+        When this method returns, no checkpoint or upload is running. Complete images remain, and unfinished files do
+        not (StandbyCheckpointer.cancelAndPreventCheckpoints).
         """
         phase = self._record.now.phase
         self._cancellation.begin(reason, prevent_for)
@@ -165,7 +165,7 @@ class CheckpointService:
             self._cancellation.complete(phase, prevent_for)
 
     def stop(self) -> None:
-        """Stop a running checkpoint at its next safe point, and prevent further ones."""
+        """Stop a running checkpoint at its next safe point, and prevent further checkpoints."""
         self._cancellation.stop()
         self.cancel("the daemon is stopping")
         self._archive.stop()
@@ -314,7 +314,7 @@ class CheckpointService:
         return self._reports.reports()
 
     def live(self) -> ProbeResult:
-        """Return whether the daemon is alive, which is true until its shutdown is requested."""
+        """Return whether the daemon is alive: true until a shutdown is requested."""
         stopping = self._cancellation.stopped
         return ProbeResult(not stopping, "stopping" if stopping else "running")
 

@@ -4,9 +4,9 @@ If this daemon made a checkpoint at that transaction, our image is that checkpoi
 edits up to that transaction into our newest earlier image. Both images are made from the same edits, but by independent
 code. The daemon verifies every record of our image, and compares the images in separate processes with a low priority.
 
-A comparison waits until our own newest image is as new as the NameNode's. The NameNode's first image is not compared,
-because our images are derived from it. Both images of the newest difference remain in `shadow` below the first storage
-directory; `shadow/comparing` is temporary.
+A comparison waits until our newest image is as new as the NameNode's. The daemon does not compare the NameNode's first
+image, because our images are derived from it. Both images of the newest difference remain in `shadow` below the first
+storage directory; `shadow/comparing` is temporary.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class ShadowComparer:
         self._week: int | None = None
         self._back_off = BackOff(config.poll_interval, config.period)
         self._failures = 0
-        # reading of `clock` before which a failed comparison is not retried
+        # reading of `clock` before which a failed comparison is not repeated
         self._retry_at = -math.inf
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class ShadowComparer:
             except (CheckpointCancelledError, TransferCancelledError):
                 return False
             except Exception:
-                # a large image must not be fetched again at every poll
+                # do not fetch a large image again at every poll
                 self._failures += 1
                 self._retry_at = self._clock() + self._back_off.wait(self._failures)
                 raise
@@ -229,7 +229,7 @@ class ShadowComparer:
         return True
 
     def _keep_images(self, txid: int, work: Path, *, different: bool) -> None:
-        """Move the images of a difference to their folder, and remove those of older differences."""
+        """Move the images of a difference to their folder, and remove the images of older differences."""
         kept = self._folder(txid)
         # left by a comparison whose result was not recorded
         shutil.rmtree(kept, ignore_errors=True)

@@ -34,7 +34,7 @@ def daemon_state(
     alarms = checkpoint_alarms(role, record, status)
     problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
-    # the leader's image is newer, and the leader reports what was healed in it
+    # the leader's image is newer, and the leader reports its healed inconsistencies
     healed = [] if status.reported_standby and forecast.others_image() else healed_alarms(record)
     others = (*silent, *storage_alarms(role), *healed, *archive.alarms(), *lake.alarms())
     all_alarms = (*alarms, *others, *status.notices)

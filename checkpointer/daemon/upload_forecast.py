@@ -1,5 +1,5 @@
-"""Forecast of the times at which NameNodes accept images. Since Hadoop 3.3, a NameNode refuses an image soon after the
-last one.
+"""Forecast of the times at which NameNodes accept images. Since Hadoop 3.3, a NameNode refuses an image soon after its
+last image.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class UploadForecast:
     method; `wall` returns seconds since the epoch.
 
     Attributes:
-        updated: whether the NameNodes were queried.
+        updated: whether the daemon has queried the NameNodes.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class UploadForecast:
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
-        # last reports, including those of NameNodes that no longer answer
+        # last reports, including reports of NameNodes that no longer answer
         self._last: dict[str, ImageAcceptance] = {}
         # reports at the last time when this daemon was known to lead, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
         # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
-        # the last known settings of each NameNode, and the reason why the present ones are unknown
+        # the last known settings of each NameNode, and the reason why the present settings are unknown
         self._settings: dict[str, NamenodeSettings] = {}
         self._unknown: dict[str, str] = {}
         # time when each NameNode accepted our last image
@@ -225,7 +225,7 @@ class UploadForecast:
 
     def takes_from(self, address: str) -> float | None:
         """Return the time from which this NameNode accepts an image, in seconds since the epoch; None if it may accept
-        one now.
+        an image now.
         """
         with self._lock:
             known, expected = self._known.get(address), self._refused_until.get(address)

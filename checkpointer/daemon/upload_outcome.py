@@ -50,7 +50,7 @@ class UploadOutcome:
         problem: reason why no NameNode has the image, "" if a NameNode has it.
         hint: next step if there is a problem.
         warnings: one sentence per warning.
-        again_at: time when a NameNode that refused the image accepts another, in seconds since the epoch; None if
+        again_at: time when a NameNode that refused the image accepts an image, in seconds since the epoch; None if
             unknown.
     """
 
@@ -82,7 +82,7 @@ def outcome_of(
     now: float,
     shadow: bool = False,
 ) -> UploadOutcome:
-    """Return the outcome of the image at `txid`; in `shadow` mode, the image is never offered.
+    """Return the outcome of the image at `txid`; in `shadow` mode, the daemon never offers the image.
 
     Args:
         made: the uploads of this attempt.

@@ -1,5 +1,5 @@
-"""Detection of a host clock that was set back. Jobs are scheduled by this clock, so they would not run until it has
-caught up.
+"""Detection of a host clock that was set back. The scheduler uses this clock, so jobs would not run until it has caught
+up.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A response of the lock's backend is valid for one session timeout after the request. During that time, the backend does
 not grant the lock to another daemon. After it, the status is UNCERTAIN until the next response. If the backend is
-silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer decides
-which daemon makes checkpoints.
+silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer
+determines the daemon that makes checkpoints.
 
 A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the response
 expires, so that only the next holder of the lock sends images.
@@ -62,7 +62,7 @@ class LeadershipStatus(Enum):
     UNCERTAIN = "uncertain"
     """The last response has expired."""
     AWAY = "away"
-    """The backend has been silent for so long that the lock no longer decides anything."""
+    """The backend has been silent for so long that the lock has no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         required: whether a checkpoint needs the lock even while its backend is unavailable.
         late: whether the newest image is so old that the leader cannot be working. In that case, a checkpoint is more
             important than a single leader.
-        others: whether a NameNode received an image from another daemon since this daemon was last known to lead.
+        others: whether a NameNode has received another daemon's image since this daemon was last known to lead.
     """
     match state.status(now):
         case LeadershipStatus.LEADING:

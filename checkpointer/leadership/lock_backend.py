@@ -43,8 +43,8 @@ class LockBackend(Protocol):
     def validity(self) -> float: ...
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
-        """Acquire the lock if it is free. If another daemon holds the lock, also return that daemon if its entry can
-        be read.
+        """Acquire the lock if it is free. If another daemon holds the lock and its entry is readable, also return this
+        daemon.
 
         Raises:
             HdfsError: the backend cannot be queried.
@@ -76,7 +76,7 @@ class ZooKeeperLock:
                 return LockOutcome.HELD_BY_OTHER, Leader.from_bytes(self._znodes.get(self._path)[0])
             except NoNodeError:
                 ours = LockOutcome.ACQUIRED
-                # The existing znode may be our own if the response to its creation was lost. The next round checks the
+                # The existing znode may be ours if the response to its creation was lost. The next round checks the
                 # owner.
                 with suppress(NodeExistsError):
                     self._znodes.create(self._path, me.to_bytes(), parents=True, ephemeral=True)

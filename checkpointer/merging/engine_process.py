@@ -47,7 +47,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
     Raises:
         HdfsError: the engine raised it, and nothing was written.
         CheckpointError: the process ended without a result.
-        CheckpointCancelledError: the merge was cancelled; also raised if the process did not end and was killed.
+        CheckpointCancelledError: the merge was cancelled, even if the process had to be killed.
     """
     connection, other = Pipe()
     with connection:

@@ -39,7 +39,7 @@ class MergeTask:
 
     Attributes:
         image: newest valid image, at txid `base_txid`.
-        segments: segments with the transactions after the image, contiguous and in order; each is read up to its
+        segments: segments with the transactions after the image, contiguous and in order; the engine reads each up to
             `last`.
         last_txid: last transaction of the segments.
         folders: `current` folders for the new image and its digest file.
@@ -55,7 +55,7 @@ class MergeTask:
 
 
 def load_ahead() -> None:
-    """Load the compiled code of the local engine in advance, because this takes seconds."""
+    """Load the compiled code of the local engine in advance, because loading takes seconds."""
     # this import loads the compiler
     from engine.warm_up import warm_up
 

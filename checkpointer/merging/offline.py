@@ -1,4 +1,4 @@
-"""The offline merge of one storage directory: a plan based on its files, and the merge itself."""
+"""The offline merge of one storage directory: a plan based on its files, and the merge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MergePlan:
     Attributes:
         image: newest image.
         segments: contiguous segments after the image.
-        in_progress: segments in progress that are not read.
+        in_progress: segments in progress that the merge does not read.
         version_layout: layout version in VERSION.
         opened: segments in progress among `segments`, read up to their last readable transaction.
         images: all images.
@@ -86,7 +86,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         images=storage.images,
         irregular=storage.irregular,
     )
-    # segments that are not read may contain the transactions up to seen_txid
+    # segments that the merge does not read may contain the transactions up to seen_txid
     unread = [] if in_progress else [segment.first for segment in unfinished]
     check_covered(storage.current, storage.seen_txid, max([plan.last_txid, *unread]))
     return plan
@@ -111,8 +111,8 @@ def merge_directory(
 ) -> MergeResult:
     """Execute a plan: write `fsimage_M` and its digest next to the old image.
 
-    VERSION does not change, even if the new image has a different layout, because only the NameNode itself upgrades a
-    directory (`-upgrade`) and reads VERSION for that. If `engine` is None, the local engine performs the merge.
+    VERSION does not change, even if the new image has a different layout, because only the NameNode upgrades a
+    directory (`-upgrade`), depending on VERSION. If `engine` is None, the local engine performs the merge.
 
     Raises:
         HdfsError: see `merge`; the directory is not changed.

@@ -53,7 +53,7 @@ def older_image(
 def set_aside_command(directory: Path, images: Sequence[Path], conf_dir: Path | None) -> str:
     """Return a command that sets damaged images aside and merges the older image with the edits.
 
-    The settings in `conf_dir` determine how edits are replayed.
+    The settings in `conf_dir` determine the rules of replay.
     """
     aside = directory / DAMAGED
     files = [each for image in images for each in (image, md5_path(image)) if each.exists()]
