@@ -1,6 +1,6 @@
-"""Alarms about a daemon's storage directories and their free space, read from the directories themselves.
+"""Alarms about a daemon's storage directories and their free space.
 
-Dropped directories are not read, because their disks may hang.
+This module reads only directories in use, because the disks of dropped directories may hang.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class CheckpointRole(Protocol):
         """Return the jobs to run while the role is open."""
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Apply new settings; only those in `daemon.reload.RELOADABLE` differ from the old ones."""
+        """Apply new settings; only settings in `daemon.reload.RELOADABLE` differ from the old settings."""
 
     # ---- contents -----------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class CheckpointRole(Protocol):
         The thread that makes checkpoints calls this method.
 
         Raises:
-            HdfsError: no image exists, it does not belong to that past, or the past is unknown now.
+            HdfsError: no image exists, the image does not belong to the present past, or this past is unknown now.
         """
 
     def image_folders(self) -> list[Path]:
@@ -123,7 +123,7 @@ class CheckpointRole(Protocol):
 
     @property
     def warm_namespace(self) -> WarmNamespace | None:
-        """The namespace that follows the edits, which others may only read; None if the role does not maintain one."""
+        """The namespace that follows the edits, which others may only read; None if the role maintains no namespace."""
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class CheckpointRole(Protocol):
         """
 
     def space_shortage(self) -> str:
-        """Return the reason why no storage directory has space for the next image, or "" if a directory has it."""
+        """Return the reason why no storage directory has space for the next image, or "" if there is space."""
 
     def details(self) -> RoleDetails:
         """Return the state of the tailing of edits, and other details of the role."""
@@ -155,7 +155,7 @@ class CheckpointRole(Protocol):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Drop failed storage directories and retry dropped ones; called before each attempt."""
+        """Drop failed storage directories and retry dropped directories; called before each attempt."""
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Update the data for the next checkpoint; called at each poll while another daemon makes the checkpoints.

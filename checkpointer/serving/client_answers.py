@@ -92,7 +92,7 @@ class NamespaceRead(NamedTuple):
         return refused_read("following a symbolic link")
 
     def existing(self, text: str, missing: str = NOT_THERE, *, follow: bool = True) -> LocatedInode:
-        """Return the inode at a path; if there is none, `missing` is the message, with a placeholder for the path."""
+        """Return the inode at a path; `missing` is the message for a missing path, with a placeholder for the path."""
         place = self.find(text, follow=follow)
         if not isinstance(place, LocatedInode):
             raise not_found(missing, text.encode())

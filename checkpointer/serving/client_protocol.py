@@ -1,12 +1,12 @@
 """ClientProtocol of a served namespace, which answers reads over RPC like an observer NameNode.
 
-A client that sends a state id waits until that transaction is applied. Each response contains the newest state id. A
-client without a state id may be an application that expects the newest state. At the address of a NameNode, such a
-client receives StandbyException, and then calls the active NameNode.
+A client that sends a state id waits until the node has applied this transaction. Each response contains the newest
+state id. A client without a state id may be an application that expects the newest state. At the address of a NameNode,
+such a client receives StandbyException, and then calls the active NameNode.
 
 All other calls also receive StandbyException: changes, calls that require DataNodes, and queries of the server's
-defaults. These defaults determine how clients write, and whether they move deleted files to the trash. The only
-exceptions are lease renewals by clients without a lease, which are accepted.
+defaults. These defaults determine how clients write, and whether they move deleted files to the trash. As the only
+exception, the service accepts lease renewals by clients without a lease.
 """
 
 from __future__ import annotations
@@ -96,9 +96,7 @@ def _refusing(name: str) -> Handler:
 
 
 def _for_client(java_class: str, message: str, context: CallContext) -> RemoteError:
-    """Return an exception for the client; it prevents a client that reads from observers from trying another
-    observer.
-    """
+    """Return an exception that prevents a client that reads from observers from trying another observer."""
     if java_class == STANDBY and context.state_id is not None:
         return remote_error(_RETRY_ON_ACTIVE, message)
     return remote_error(java_class, message)
@@ -144,7 +142,7 @@ class _NamespaceCalls:
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
-        """Accept renewals of clients that always renew and have no lease, like a NameNode; refuse others, because only
+        """Like a NameNode, accept renewals of clients that always renew and have no lease; refuse others, because only
         a NameNode can renew leases.
         """
         self._check_client(context)

@@ -40,7 +40,7 @@ MAX_LONG = 4
 requests reserve threads of an RPC address for short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Maximum number of missing transactions for which a request waits; with more, the request is refused immediately."""
+"""Maximum number of missing transactions for which a request waits; if more are missing, refuse it immediately."""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
@@ -130,7 +130,7 @@ class LiveNamespace:
             return None
 
     def _wait_to_enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
-        """Wait for a transaction; only a few threads may wait, so that the others remain available for short reads."""
+        """Wait for a transaction; only a few threads may wait, so that most remain available for short reads."""
         if not self._waiting.acquire(blocking=False):
             raise _retriable(f"{MAX_WAITING} requests are already waiting for the namespace; repeat the request")
         try:

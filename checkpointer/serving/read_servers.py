@@ -23,7 +23,7 @@ _HINT: Final = (
 
 
 class ReadServers:
-    """RPC servers, each of which is retried until it listens. Any thread may call any method.
+    """RPC servers, with retries until each server listens. Any thread may call any method.
 
     Args:
         creates: functions that return a new server; called for each attempt.
@@ -35,11 +35,11 @@ class ReadServers:
         self._started: list[RpcServer] = []
 
     def jobs(self) -> list[Job]:
-        """Return the job that starts servers which do not listen yet."""
+        """Return the job that starts servers that do not listen yet."""
         return [Job("namespace-rpc", RETRY_SECONDS, self._start)] if self._waiting or self._started else []
 
     def alarms(self) -> list[Alarm]:
-        """Return the reason why reads are not answered."""
+        """Return the reason why the servers do not answer reads."""
         return [fault.alarm for _, fault in self._waiting if fault.count]
 
     def close(self) -> None:

@@ -17,13 +17,13 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment_format import SegmentCursor
 
-# one of the first transactions is usually identifying; otherwise, more bytes are fetched
+# one of the first transactions is usually identifying; otherwise, the witness fetches more bytes
 _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class _NameNodeSegment:
-    """A finalized segment at the NameNode (`ReadableSegment`), of which only the part that is read is fetched."""
+    """A finalized segment at the NameNode (`ReadableSegment`); a read fetches only the part that it needs."""
 
     first: int
     last: int
@@ -73,15 +73,16 @@ def is_purged(txid: int, manifest: EditLogManifest) -> bool:
 
 
 class NamenodeWitness:
-    """A `Witness` that queries one NameNode. Each connection that is closed early causes one line in the NameNode's
-    log.
+    """A `Witness` that queries one NameNode. Each connection that the witness closes early causes one line in the
+    NameNode's log.
 
     Args:
         http_address: `http://host:port`.
         manifest: returns the manifest of the NameNode's edits, starting at a given txid.
         transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for a response over HTTP.
-        lacks: returns whether the NameNode never received our image at a txid, so that its digest is not requested.
+        lacks: returns whether the NameNode never received our image at a txid, so that the witness does not request its
+            digest.
     """
 
     def __init__(

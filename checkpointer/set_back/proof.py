@@ -2,7 +2,7 @@
 witness.
 
 docs/lost-past.md explains the theory. In short, one writer writes a segment without interruption. Therefore, if two
-segments have the same first transactions, and one of these is identifying, then the segments are equal in all
+segments have the same first transactions, and one of these transactions is identifying, the segments are equal in all
 transactions that both contain.
 """
 
@@ -29,7 +29,7 @@ class PastFinding(Enum):
     """Result of a comparison.
 
     HOLDS: our state belongs to the present past. LOST: our state does not belong to it. SILENT: the remaining evidence
-    cannot decide, now or later. UNKNOWN: the comparison cannot be made now.
+    cannot decide, now or later. UNKNOWN: a comparison is impossible now.
     """
 
     HOLDS = "holds"
@@ -44,8 +44,8 @@ class PastVerdict:
 
     Attributes:
         image: our image that the NameNode also has; None if no image was compared.
-        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored it,
-            but we may read it from one journal earlier.
+        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored the
+            transaction, but we may read it earlier from one journal.
     """
 
     finding: PastFinding
@@ -64,7 +64,7 @@ class PastVerdict:
 
     @property
     def folder(self) -> str:
-        """Folder in each storage directory for a state that is set aside because of this verdict."""
+        """Folder in each storage directory for a state that this verdict sets aside."""
         return NOT_COMPARED if self.finding is PastFinding.SILENT else LOST_PAST
 
     def cause(self, namenode: str) -> str:
@@ -75,7 +75,7 @@ class PastVerdict:
 
 
 class Witness(Protocol):
-    """A source of facts about the NameNode's present past: its journal and the NameNode itself."""
+    """A source of facts about the NameNode's present past: the journal and the NameNode."""
 
     def segments(self, from_txid: int) -> Sequence[ReadableSegment]:
         """Return the segments that end at `from_txid` or later, by first txid, including the open segment if it can be
@@ -114,19 +114,19 @@ def prove(
     same_process: Callable[[ImageId], bool] = lambda image: False,
     alive: Callable[[], bool] = lambda: False,
 ) -> PastVerdict:
-    """Compare the applied transactions with those of `witness`.
+    """Compare the applied transactions with the transactions of `witness`.
 
     Args:
-        runs: applied runs that have not been compared yet, in order; unless `based`, an identifying run before them was
+        runs: applied runs to compare, in order; unless `based`, an identifying run before them has already been
             compared.
         based: whether no compared run precedes `runs`, so that the image below them must also be compared.
         images: returns our images at the end of a run or between runs, newest first. If transactions cannot decide, an
             image that the NameNode also has proves all earlier transactions.
         deep: whether to compare contents; if False, only the bounds of segments are compared.
-        same_process: returns whether the past of the active NameNode's process is known to contain an image. The
-            NameNode is assumed to have such an image.
+        same_process: returns whether the past of the active NameNode's process is known to contain an image. `prove`
+            assumes that the NameNode has such an image.
         alive: returns whether the active NameNode's process was already running when the past was last proven. In this
-            case, edits that have since been purged do not have to be compared.
+            case, edits that have been purged since then need no comparison.
     """
     try:
         found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
@@ -167,11 +167,11 @@ def prove(
 def runs_ending_at(
     txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
 ) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits up to `txid`, from the last identifying run on; empty if none is
-    identifying.
+    """Return the runs of the NameNode's edits up to `txid`, from the last identifying run on; empty without an
+    identifying run.
 
     Args:
-        known: runs that do not have to be read, by the txid at which they end.
+        known: runs that the function does not have to read, by the txid at which they end.
         most: maximum number of segments to read.
 
     Raises:
@@ -197,7 +197,7 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
 
     Raises:
         StorageError: the image does not belong to the present past.
-        TransferError: this cannot be checked now.
+        TransferError: the check is impossible now.
     """
     problem = f"the image at txid {txid} is not offered"
     if verdict.lost and not verdict.hasty:
@@ -278,7 +278,7 @@ def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
 def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
     """Return whether the run consists only of START_LOG_SEGMENT after a finalized segment.
 
-    That transaction follows every finalized segment. JournalNodes return it only after the next transaction, which
+    START_LOG_SEGMENT follows every finalized segment. JournalNodes return it only after the next transaction, which
     marks it as committed.
     """
     run = case.run
@@ -335,8 +335,8 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; return "" if all
-    can.
+    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; "" if all can belong
+    to it.
 
     Our finalized segment may be the beginning of the NameNode's segment. Segments that the NameNode has purged prove
     nothing.

@@ -32,7 +32,7 @@ Provenances = Mapping[str, Provenance]
 def write_provenances(folders: Sequence[Path], provenances: Provenances) -> None:
     """Write the provenances to every folder; log a warning for folders that cannot be written.
 
-    An image without provenance must be found at the NameNode before it is used.
+    A node uses an image without provenance only after it has found the image at the NameNode.
     """
     values = {md5: provenance.to_json() for md5, provenance in sorted(provenances.items())}
     content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
@@ -82,8 +82,8 @@ class ProvenanceStore:
     def add(self, md5: str, provenance: Provenance) -> None:
         """Store the provenance of an image, and drop provenances of images that no longer exist."""
         known, present = self._known(), None
-        # A fault in another image must not cause the loss of this entry, because the image would never be offered
-        # without it.
+        # A fault in another image must not cause the loss of this entry, because the daemon never offers an image
+        # without an entry.
         with suppress(HdfsError, OSError):
             images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
             usable = usable_images(images)

@@ -49,7 +49,7 @@ class StartOverLimiter:
         """Check whether the node may start over with the image at `txid`, for `reason`.
 
         Raises:
-            StorageError: the node recently tried this without success.
+            StorageError: the node recently started over with this image without success.
         """
         left = self._next - self._clock()
         if left > 0 and txid == self._txid:

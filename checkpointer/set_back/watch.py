@@ -2,12 +2,13 @@
 
 The watch covers the transactions that the node applied and the transactions in its images. The state is proven
 (compared with the NameNode's edits and found equal), unknown (no NameNode or journal answered), or lost. After an image
-is loaded, the state is unknown, and each applied edit is unknown until it is compared. A comparison of segment bounds
-only confirms a proven state that has not changed otherwise. Before an image is made or offered, contents are compared.
+is loaded, the state is unknown, and each applied edit is unknown until a comparison. A comparison of segment bounds
+only confirms a proven state that has not changed otherwise. Before an image is made or offered, the watch compares
+contents.
 
-The watch stores a provenance for an image that was not made here when it is fetched, loaded or found at the NameNode.
-The provenance consists of the NameNode's process and the edits that end with the image. It proves the image after the
-NameNode has purged it, but does not prove the edits that were applied to the image.
+If this node did not make an image, the watch stores a provenance when the image is fetched, loaded or found at the
+NameNode. The provenance consists of the NameNode's process and the edits that end with the image. It proves the image
+after the NameNode has purged it, but does not prove the edits that were applied to the image.
 
 A lost state remains lost until a complete comparison succeeds or the node starts over; equal bounds are not sufficient.
 A hasty loss takes effect only if the next check confirms it, because a transaction may be readable before the NameNode
@@ -25,7 +26,7 @@ from checkpointer.set_back.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 from hadoop_common.errors import HdfsError
 
-# with more runs than this without an identifying transaction, an image is compared instead
+# with more runs than this without an identifying transaction, compare an image instead
 _MAX_RUNS = 64
 
 
@@ -69,7 +70,7 @@ class PastWatch:
         """Continue from the provenance of a loaded image."""
         provenance = self._provenances.of(image.md5)
         if provenance is None or not provenance.runs:
-            # stored now, because the NameNode may purge the image later
+            # store it now, because the NameNode may purge the image later
             provenance = self.fetched(image) or provenance
         self._recorder.begin(image, provenance)
         self._proven = self._lost = self._life = None
@@ -77,8 +78,8 @@ class PastWatch:
         self._gap = False
 
     def fetched(self, image: ImageId) -> Provenance | None:
-        """Store and return the provenance of an image that was not made here; return None if the active NameNode lacks
-        the image.
+        """Store and return the provenance of an image that this node did not make; return None if the active NameNode
+        lacks it.
         """
         witness = self._witness_of(image.txid)
         life = witness.active_life()
@@ -110,8 +111,8 @@ class PastWatch:
         """Require that the next check compare everything.
 
         Args:
-            gap: whether the next edits are missing. In that case, the process stored with an image is no longer
-                accepted as proof.
+            gap: whether the next edits are missing. In that case, the watch no longer accepts the process stored with
+                an image as proof.
             kept: whether edits from this node's disk are applied. They may be older than the last comparison, so the
                 NameNode's process does not prove them.
         """

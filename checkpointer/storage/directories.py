@@ -82,7 +82,7 @@ class StorageDirectories(DirectorySet):
     def verified_image(self) -> ImageCopy:
         """Return the first copy of the newest usable image whose frame and digest are correct.
 
-        A single copy is not read here, because its later reader detects and reports faults.
+        Do not read a single copy, because its later reader detects and reports faults.
 
         Raises:
             StorageError: no image exists, or every copy is damaged.
@@ -90,7 +90,7 @@ class StorageDirectories(DirectorySet):
         return first_intact(self._newest_copies())
 
     def exclude_damaged(self) -> bool:
-        """Exclude the newest images until an undamaged one remains; return whether it replaces a damaged one.
+        """Exclude the newest images until an undamaged image remains; return whether it replaces a damaged image.
 
         If no undamaged image exists, return False. This may read whole images.
         """
@@ -161,7 +161,7 @@ class StorageDirectories(DirectorySet):
                 )
 
     def unformat(self) -> None:
-        """Undo a `format` after which no image was stored.
+        """Undo a `format` that no stored image followed.
 
         Raises:
             StorageError: a directory contains images or edits, or cannot be written.

@@ -2,8 +2,8 @@
 in use last.
 
 The records of `usage_record` preserve the history across restarts. The history shows whether an empty directory has
-lost its contents. It also shows whether a returning directory may contain older images than the directories that were
-in use last.
+lost its contents, and whether a returning directory may contain older images than the directories that were in use
+last.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class DirectoryHistory:
         images.
 
         Raises:
-            StorageError: the images may be older than those of the directories that were in use last.
+            StorageError: the images may be older than the images of the directories that were in use last.
         """
         last = [root for root in self.last_used if root not in self._edits_only]
         if not found.images or not last or found.root in last:

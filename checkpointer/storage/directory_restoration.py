@@ -3,10 +3,10 @@
 `restore` retries dropped directories. A directory is used again when its lock is acquired and a file has been written
 to it.
 
-The following faults cannot occur:
+This module prevents these faults:
 
-- Old contents of a returning directory are mistaken for the newest. They are compared with the directories that
-  remained in use (`stale_contents`), which the records name (`directory_history`). If none of those directories can be
+- Old contents of a returning directory are mistaken for the newest. The module compares them with the directories that
+  remained in use (`stale_contents`), which the records name (`directory_history`). If none of these directories can be
   used now, a directory with older images does not replace them.
 - A directory is formatted while its file system is not mounted. An empty directory that may have contained images is
   formatted only if the operator creates an empty folder `current` in it.
@@ -36,7 +36,7 @@ from hadoop_common.storage_info import StorageInfo, VersionFileError
 def revise(directories: DirectorySet, *, restore_dropped: bool) -> None:
     """Drop unusable directories unless all are unusable; with `restore_dropped`, also retry dropped directories.
 
-    If no directory is in use, dropped directories are always retried.
+    If no directory is in use, always retry dropped directories.
 
     Raises:
         StorageError: the VERSIONs differ, or other processes use all directories.
@@ -53,7 +53,7 @@ def revise(directories: DirectorySet, *, restore_dropped: bool) -> None:
 def restore(directories: DirectorySet) -> list[Path]:
     """Retry dropped directories, and format new directories like the others (dfs.namenode.name.dir.restore).
 
-    The next saved image completes the restored directories, which are returned.
+    Return the restored directories; the next saved image completes them.
 
     Raises:
         StorageError: the VERSIONs differ.

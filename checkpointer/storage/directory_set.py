@@ -1,6 +1,6 @@
 """A set of storage directories with their locks and states.
 
-Each directory is in use or dropped. A faulty directory is dropped, at startup or later, if another directory works.
+Each directory is in use or dropped. The set drops a faulty directory, at startup or later, if another directory works.
 Startup fails if another process holds a lock, if a directory is foreign, or if a file is from a newer release.
 """
 
@@ -32,7 +32,7 @@ _NO_MOUNT = (
 
 
 class DirectorySet:
-    """The directories of one node, each in use or dropped. A faulty directory is dropped, and can be restored later.
+    """The directories of one node, each in use or dropped. The set drops a faulty directory, and can restore it later.
 
     Only one thread at a time may use the set.
 
@@ -73,7 +73,7 @@ class DirectorySet:
         self.history = DirectoryHistory(directories, edits_only)
 
     def lock(self) -> None:
-        """Create missing directories, lock all directories, and drop unusable ones.
+        """Create missing directories, lock all directories, and drop unusable directories.
 
         Also drop directories that were not in use at the end of the last run, until `restore` has compared them.
 
@@ -155,7 +155,7 @@ class DirectorySet:
         """Drop a directory until it is restored; `directory` is its root or its `current` folder.
 
         Raises:
-            StorageError: the directory was the last one.
+            StorageError: the directory was the last directory in use.
         """
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
@@ -171,7 +171,7 @@ class DirectorySet:
         self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint)
 
     def use_again(self, root: Path) -> None:
-        """Use a dropped directory whose lock is held."""
+        """Use a dropped directory again; this process already holds its lock."""
         self._dropped.pop(root, None)
         self._faults[root].ended()
 

@@ -33,7 +33,7 @@ def require_space(roots: Sequence[Path], image: Path | None) -> None:
 
 
 def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
-    """Describe why none of `roots` has space for an image as large as `image`; return "" if one has."""
+    """Describe why none of `roots` has space for an image as large as `image`; return "" if there is space."""
     problems = [space_fault(root, image) for root in roots]
     if not all(problems):
         return ""
@@ -41,7 +41,7 @@ def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
 
 
 def space_fault(root: Path, image: Path | None) -> str:
-    """Describe why the storage directory `root` has no space for an image as large as `image`; return "" if it has."""
+    """Describe why the storage directory `root` has no space for an image as large as `image`; "" if there is space."""
     try:
         needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
         # unfinished images already occupy a part of the needed space

@@ -1,5 +1,5 @@
-"""Formats of the checkpointer's own files in a storage directory. All other files are Hadoop's and have a layout
-version.
+"""Formats of the files that only the checkpointer writes to a storage directory; Hadoop's files have a layout version
+instead.
 
 The format is a number, stored as the first member `"format"` of the JSON object at the beginning of a file. A file
 without this member has format 1. If older releases would misread a changed file, the new release writes a larger
@@ -27,7 +27,7 @@ _HINT: Final = "Install the release that wrote the file, or a newer one: docs/up
 
 
 class NewerFormatError(StorageError):
-    """A file of a newer release, which this release would misread and overwrite."""
+    """A file of a newer release that this release would misread and overwrite."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 

@@ -127,10 +127,10 @@ def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: b
 def newest_copies(directories: Sequence[StorageDirectory]) -> list[StoredImage]:
     """Return all copies of the newest image, copies with a digest file first; never return an older or rollback image.
 
-    Directories without VERSION are ignored, as in Hadoop.
+    As in Hadoop, ignore directories without VERSION.
 
     Raises:
-        StorageError: no directory is formatted, or none contains an image.
+        StorageError: no directory is formatted, or no formatted directory contains an image.
     """
     formatted = [each for each in directories if each.version is not None]
     names = ", ".join(str(each.root) for each in directories)

@@ -23,7 +23,7 @@ PROVENANCE = "provenance.json"
 LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
-"""Number of folders that are kept in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder, and the newest folders."""
+"""Number of folders to keep in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder and the newest folders."""
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
@@ -43,7 +43,7 @@ def set_aside(
         parent: `LOST_PAST` or `NOT_COMPARED`.
         keep: names of images that remain, together with their digest files.
         only: names of images and edits that may be moved; None for all.
-        into: folder of a preceding `link_aside`, which is used instead of a new folder.
+        into: folder of a preceding `link_aside`, to use instead of a new folder.
 
     Returns:
         The folder; None if there were no files to move.
@@ -83,7 +83,7 @@ def link_aside(root: Path, name: str, parent: str = LOST_PAST) -> Path | None:
     name replaces them.
 
     The image remains in `root`/current, so that the directory still has an image after a kill or a failed fetch. On a
-    file system without hard links, the image is moved.
+    file system without hard links, move the image.
 
     Returns:
         The folder, even if an earlier call created it; None if the image does not exist.
@@ -127,7 +127,7 @@ def _move(source: Path, target: Path) -> None:
 def _new_folder(parent: Path) -> Path:
     parent.mkdir(mode=0o700, exist_ok=True)
     at = datetime.now(UTC)
-    # names must sort by age, even after the clock was set back, because their order decides which folders are kept
+    # names must sort by age, even after the clock was set back, because their order determines the folders to keep
     for folder in folders_aside(parent.parent, parent.name):
         with suppress(ValueError):
             at = max(at, datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
@@ -139,10 +139,10 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _trim(parent: Path) -> None:
-    # the oldest folder remains until an operator removes it, because it contains the files that were lost first
+    # keep the oldest folder until an operator removes it, because it contains the files that were lost first
     for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
         try:
             shutil.rmtree(folder)
         except OSError as fault:
-            # An operator may have written files there as another user. The present files are set aside in any case.
+            # An operator may have written files there as another user. Set the present files aside in any case.
             _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

@@ -25,7 +25,7 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Files that are deleted together in this order, and the reason."""
+    """Files to delete together in this order, and the reason."""
 
     paths: tuple[Path, ...]
     reason: str
@@ -57,8 +57,8 @@ def plan_retention(
     """Plan to keep the images at the `keep` newest txids, the edits after the oldest of these images, and some earlier
     edits.
 
-    The end of a segment in progress is unknown, and the newest such segment may be open. Therefore a segment in
-    progress is deleted only if a later segment begins at or before `purge_from`.
+    The end of a segment in progress is unknown, and the newest segment in progress may be open. Therefore, the plan
+    deletes a segment in progress only if a later segment begins at or before `purge_from`.
 
     Args:
         images: images of all directories.
@@ -67,7 +67,7 @@ def plan_retention(
         extra_edits: number of transactions to keep before the oldest kept image.
         max_segments: limit on the number of segments with these extra transactions.
         rollback: whether to plan for rollback images instead of ordinary images. Rollback images do not determine the
-            needed edits, so segments are not deleted.
+            needed edits, so this plan deletes no segments.
     """
     if keep < 1:
         raise ValueError("at least one image must be kept")
@@ -102,7 +102,7 @@ def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: in
             ends[each.first] = max(each.last, ends.get(each.first, 0))
     for first in sorted(ends)[: max(0, len(ends) - max_segments)]:
         purge_from = max(purge_from, ends[first] + 1)
-    # a segment that contains the image's txid would move the limit beyond that txid
+    # a segment that contains the image's txid would move the limit beyond this txid
     return min(purge_from, required)
 
 
@@ -129,8 +129,8 @@ def enforce_retention(
 ) -> list[str]:
     """Plan and apply the retention of `current` folders; return warnings.
 
-    Unusable files with the name of an image are ignored and remain. A folder that cannot be listed causes a warning; if
-    it is an image folder, edits are not deleted.
+    Ignore unusable files with the name of an image. A folder that cannot be listed causes a warning; if it is an image
+    folder, do not delete edits.
     """
     warnings: list[str] = []
     images: list[StoredImage] = []

@@ -45,8 +45,8 @@ def started_at(image: Path) -> int:
 def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[str]:
     """Rename rollback images older than `before_txid` to ordinary images (FSImage.renameCheckpoint); return warnings.
 
-    The digest file is renamed first, so that each ordinary image always has a digest file. An image that cannot be
-    renamed remains a rollback image, which is never mistaken for a checkpoint.
+    Rename the digest file first, so that each ordinary image always has a digest file. An image that cannot be renamed
+    remains a rollback image, which is never mistaken for a checkpoint.
     """
     warnings = []
     for folder in folders:

@@ -1,9 +1,9 @@
 """Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
 While the directory was dropped, the other directories remained in use. Its images may belong to a past that the
-NameNode has since lost, but could be mistaken for the newest images. Therefore the directory retains only two kinds of
+NameNode has since lost, but could be mistaken for the newest images. Therefore, the directory retains only two kinds of
 files: files with an identical copy in another directory, and files older than all files in the other directories, which
-retention will purge. All other files are set aside.
+retention will purge. This module sets all other files aside.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ def set_aside_stale_contents(
 ) -> None:
     """Set aside the files of `found` that the directories `current` do not have; the caller holds the lock of `found`.
 
-    Unusable files with the name of an image are ignored and remain. If `current` contains no usable image, all files
-    remain.
+    Ignore unusable files with the name of an image. If `current` contains no usable image, all files remain.
 
     Args:
         keep_segments: whether all segments remain, because the directories `current` do not contain edits.
@@ -94,7 +93,7 @@ def bring_up_to_date(
 ) -> None:
     """Check that a returning directory is writable, and set aside contents that the directories `current` do not have.
 
-    After an upgrade or its rollback, all contents are set aside. There must be space for another image like `newest`.
+    After an upgrade or its rollback, set aside all contents. There must be space for another image like `newest`.
 
     Raises:
         StorageError: there is no space for another image.
@@ -117,8 +116,8 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """Compare the digest files, because each copy is verified when it is read; if `other` has no digest file, compare
-    the images.
+    """Compare the digest files, because the reader of a copy verifies it; if `other` has no digest file, compare the
+    images.
     """
     try:
         digest = read_md5_file(path)

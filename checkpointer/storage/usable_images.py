@@ -98,7 +98,7 @@ def is_damage(error: HdfsError | OSError) -> bool:
     """Return whether `error` shows damage in the content of an image.
 
     A failing disk counts as damage. An unknown layout or codec, an unusable digest file, and a file that this process
-    cannot open do not.
+    cannot open do not count as damage.
     """
     if isinstance(error, FailedDiskError | UnreadableImageError):
         return True
@@ -130,7 +130,7 @@ def record_fault(image: Path, reason: str) -> None:
     try:
         _remember(_key(image), reason)
     except (HdfsError, OSError):
-        # an unreadable file is excluded in any case
+        # `usable_images` excludes an unreadable file in any case
         return
 
 
@@ -213,7 +213,7 @@ def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:
 
 
 def first_intact(copies: Sequence[StoredImage]) -> ImageCopy:
-    """Return the first copy with a correct frame and digest; a single copy is not read.
+    """Return the first copy with a correct frame and digest; do not read a single copy.
 
     Raises:
         StorageError: every copy is damaged.

@@ -1,6 +1,6 @@
 """The record of storage directories that contained images: a small file in each directory, and one for the service.
 
-An empty directory in the record has lost its contents, for instance because its file system is not mounted. Such a
+An empty directory in the record has lost its contents, for example because its file system is not mounted. Such a
 directory must not be formatted silently. The record also shows whether a returning directory is up to date or was
 dropped for a while.
 """
@@ -28,7 +28,7 @@ class StorageRecord:
     """The state of all directories at the time `at`, in seconds since the epoch.
 
     Attributes:
-        held: formatted directories, including those that are not in use.
+        held: formatted directories, including directories that are not in use.
         in_use: directories of `held` that were up to date.
     """
 
@@ -53,7 +53,7 @@ def write_record(held: Collection[Path], in_use: Collection[Path]) -> None:
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))
     if (path := _service_file()) is not None:
-        # the file is shared with other daemons of this service, which have other directories
+        # other daemons of this service, with other directories, share the file
         before = _read(path)
         _write(path, StorageRecord(at, frozenset({*held, *(before.held if before else ())}), frozenset()))
 

@@ -48,7 +48,7 @@ class TransferInterruptedError(TransferError):
 
 
 def never() -> bool:
-    """Return False; the cancel check of a transfer that cannot be cancelled."""
+    """Return False, as the cancel check of a transfer that cannot be cancelled."""
     return False
 
 

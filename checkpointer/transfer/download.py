@@ -40,7 +40,7 @@ NO_SUCH_IMAGE = (404, 410)
 """HTTP statuses of an image servlet that does not have the requested image."""
 
 _STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
-# size of the largest piece that is read before it is passed to the throttle and the writing threads
+# maximum number of bytes to read before they are passed to the throttle and the writing threads
 _MAX_PIECE = 1 << 20
 
 
@@ -66,7 +66,7 @@ def download_image(
 ) -> DownloadedImage:
     """Fetch the image at `txid` (None: the newest), and write it and its .md5 file durably to every directory.
 
-    The image is written to `fsimage.ckpt_TXID`, and renamed after its length, digest and trailer have been verified.
+    Write the image to `fsimage.ckpt_TXID`, and rename the file after its length, digest and trailer have been verified.
 
     Args:
         storage_info: the expected cluster; None accepts any cluster.
@@ -114,8 +114,8 @@ def download_segment(
 ) -> ReceivedFile:
     """Fetch the finalized segment `first` .. `last` to every directory.
 
-    The segment is written to `edits_tmp_...`. The file is renamed when its length is correct, it is durable, and
-    `check` has not raised an HdfsError.
+    Write the segment to `edits_tmp_...`, and rename the file once it is durable, has the correct length, and has passed
+    `check`.
 
     Raises:
         TransferError: the transfer failed or is incomplete. No file is left in the directories.
@@ -170,7 +170,8 @@ def segment_head(
     timeout: float = DEFAULT_TIMEOUT,
     cancel: Callable[[], bool] = never,
 ) -> tuple[bytes, bool]:
-    """Return the first `size` bytes of the finalized segment `first` .. `last`, and whether that is the whole segment.
+    """Return the first `size` bytes of the finalized segment `first` .. `last`, and whether these are the whole
+    segment.
 
     Raises:
         TransferError: the request was refused, or the connection broke.
@@ -182,8 +183,8 @@ def segment_head(
 
 
 def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
-    """Return the namespace in the VERSION of a NameNode that refuses images of the namespace that it reports, otherwise
-    None.
+    """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports;
+    otherwise, return None.
 
     During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains the
     layout in VERSION (ImageServlet.validateRequest).
@@ -292,7 +293,7 @@ class _Download:
         return parsed.txid
 
     def head(self, size: int) -> bytes:
-        """Return the first `size` bytes of the body, or the whole body if it is shorter, and do not read the rest."""
+        """Return the first `size` bytes of the body, or the whole body if it is shorter; do not read the rest."""
         content = bytearray(min(size, self.size))
         received = 0
         while received < len(content):

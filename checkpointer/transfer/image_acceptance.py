@@ -1,6 +1,6 @@
-"""Acceptance of images by a NameNode, by the rule of Hadoop 3.3's ImageServlet, which is applied to beans and refusals.
+"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, applied to beans and refusals.
 
-A NameNode refuses an image that it already has, and an image with too few transactions too soon after the last one.
+A NameNode refuses an image that it already has, and an image with too few transactions too soon after its last image.
 Beans predict a refusal before an upload, and the message of a refusal explains the refusal afterwards.
 """
 
@@ -43,7 +43,7 @@ _TOO_RECENT = re.compile(
 _HAS_IMAGE = re.compile(
     r"already uploaded an? checkpoint for txid (\d+)|fsimage_(?:rollback_)?0*(\d+) is stored here already"
 )
-# first release with this rule in each release line; the rule was introduced with observers
+# first release with this rule in each release line; Hadoop introduced the rule with observers
 _RULE_SINCE = {(2,): (2, 10), (3, 0): (3, 1), (3, 1): (3, 1, 4), (3, 2): (3, 2, 2)}
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -57,7 +57,7 @@ class ImageAcceptance:
         state: active, standby or observer, "" if unknown.
         last_at: time when the NameNode stored its last image, in seconds since the epoch.
         last_txid: txid of that image.
-        clock_ahead: number of seconds by which the clock of `last_at` is ahead of this host's.
+        clock_ahead: number of seconds by which the clock of `last_at` is ahead of this host's clock.
     """
 
     version: str
@@ -94,7 +94,7 @@ class ImageAcceptance:
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
     """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` is the longest wait in seconds.
 
-    The values may be up to 10 s old, because the NameNode caches its metrics. The times are from its own clock.
+    The values may be up to 10 s old, because the NameNode caches its metrics. The times are from the NameNode's clock.
 
     Raises:
         TransferError: the server does not answer, or is not a NameNode.
@@ -167,7 +167,7 @@ def read_page(
         found = send_request("GET", url, headers=headers, timeout=timeout, cancelled=cancel)
         status, content, clock_ahead = found.status, found.content, found.clock_ahead
         if status == HTTPStatus.UNAUTHORIZED:
-            # queried without a login first, because on most clusters, /jmx needs no login and web servers have no
+            # query without a login first, because on most clusters, /jmx needs no login and web servers have no
             # principal
             with (
                 login_faults(_REQUEST, url),
@@ -222,7 +222,7 @@ def min_image_age(period: float) -> int:
 
 
 def refuses_recent(version: str) -> bool:
-    """Return whether NameNodes of this release (such as `3.4.1`) refuse an image soon after the last one."""
+    """Return whether NameNodes of this release (such as `3.4.1`) refuse an image soon after their last image."""
     release = release_of(version)
     if not release:
         return False

@@ -34,7 +34,7 @@ SETTINGS_HINT: Final = (
     '"Other settings of replay".'
 )
 _CONF: Final = "/conf"
-# with resolved variables; the XML form has the text of the files
+# the JSON form has resolved variables; the XML form has the text of the files
 _AS_JSON: Final = {"Accept": "application/json"}
 # first release with one of the settings, and with JSON
 _SETTINGS_SINCE: Final = (2, 9)
@@ -47,8 +47,8 @@ class NamenodeSettings:
     """Configuration of a NameNode.
 
     Attributes:
-        version: version of its software, "" if unknown.
-        values: its keys with a value, including the defaults of its release.
+        version: version of the NameNode's software, "" if unknown.
+        values: the keys with a value, including the defaults of the NameNode's release.
     """
 
     version: str = ""
@@ -90,7 +90,7 @@ def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = 
 def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
     """Describe the first setting of replay that differs from ours; "" if there is none."""
     ours = {
-        # the defaults of each release with these keys contain them
+        # a release that knows these keys lists them among its values, at least with their defaults
         SNAPSHOT_CAPTURE_OPENFILES.name: rules.capture_open_files,
         SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: rules.skip_access_time_changes,
     }

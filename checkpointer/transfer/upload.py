@@ -1,9 +1,9 @@
 """PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
 
 The state of a PUT is connecting, sending, waiting or answered. The server may respond at any time, so the sender
-watches the socket. It stops after a response. It also stops after the connection was closed, and then reads the
-response that may still be in the buffer. A success before the last byte is an error. After a status other than 200, 409
-or 417, it is unknown whether the NameNode has the image; the next offer of the image shows this.
+watches the socket. The sender stops after a response. It also stops after the server has closed the connection, and
+then reads a response that may still be in the buffer. A success before the last byte is an error. After a status other
+than 200, 409 or 417, it is unknown whether the NameNode has the image; the next offer of the image shows this.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UploadResult(Enum):
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# size of the largest piece that is read and sent at a time; a piece may consist of several chunks
+# maximum number of bytes to read and send at a time; such a piece may consist of several chunks
 _MAX_PIECE = 1 << 20
 _READ_AHEAD = 8 << 20
 _MAX_CHUNKS = 16
@@ -134,14 +134,14 @@ class _PutRequest:
             raise self._cancelled()
         what = f"upload of {self._path}"
         with login_faults(what, self._url):
-            # logged in before the NameNode requires it, because the body can be sent only once
+            # log in before the NameNode requires a login, because the body can be sent only once
             spnego = Spnego(urlsplit(self._url).hostname or "")
             named = spnego.named(self._url)
         connection = self._connect()
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # the response is closed here, because a response without a length owns the socket
+            # close the response here, because a response without a length owns the socket
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:

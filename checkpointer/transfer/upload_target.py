@@ -53,7 +53,8 @@ class UploadTarget:
         error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.
-        not_before: time on the uploader's monotonic clock, in seconds, before which only forced offers are made.
+        not_before: time on the uploader's monotonic clock, in seconds, before which the uploader makes only forced
+            offers.
         rollback_after: the same for a rollback image that the NameNode refused, or whose transfer failed.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
@@ -87,8 +88,8 @@ class UploadTarget:
     def due(self, txid: int, kind: ImageKind, now: float, *, quiet_period: float, force: bool) -> bool:
         """Return whether to offer the image at `txid` at the time `now`; a forced offer does not wait.
 
-        A NameNode that rejected our last image is served by another checkpointer. For `quiet_period` seconds after the
-        last image that it accepted, nothing is offered to it. A rollback image is offered to every NameNode.
+        Another checkpointer serves a NameNode that rejected our last image. For `quiet_period` seconds after the last
+        image that this NameNode accepted, offer nothing to it. Offer a rollback image to every NameNode.
         """
         if self.settled.get(kind, -1) >= txid:
             return False
@@ -121,10 +122,10 @@ class UploadTarget:
         """Return the target after a response. Acceptance and rejection settle the image, but an inactive NameNode may
         need it later.
 
-        `refusal` is the reason why the image was refused. Hadoop never accepts an image at a txid that it refused as
-        too recent. Therefore an image refused as too recent is also settled, and only a newer image can follow. A
-        rollback image has no successor, so a refused one is offered again, because the concurrent upload that caused
-        the refusal may have failed.
+        `refusal` is the reason why the NameNode refused the image. Hadoop never accepts an image at a txid that it
+        refused as too recent. Therefore, an image refused as too recent is also settled, and only a newer image can
+        follow. A rollback image has no successor, so a refused rollback image is offered again: the concurrent upload
+        that caused the refusal may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
@@ -148,7 +149,7 @@ class UploadTarget:
         )
 
     def _still_primary(self, refusal: str, now: float) -> bool:
-        """Return whether an image was refused as too recent because of our own last image."""
+        """Return whether the NameNode refused an image as too recent because of our last image."""
         recent = too_recent(refusal)
         return (
             recent is not None
@@ -157,13 +158,11 @@ class UploadTarget:
         )
 
     def reported_standby(self, *, at: float) -> UploadTarget:
-        """Return the target after it reported that it is not active. No delay is needed, because another query is
-        cheap.
-        """
+        """Return the target after it reported that it is not active. Do not delay the next query, which is cheap."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, kind: ImageKind, error: str, *, at: float, now: float, wait: float) -> UploadTarget:
-        """Return the target after a failed transfer; nothing is offered for `wait` seconds.
+        """Return the target after a failed transfer; offer nothing for `wait` seconds.
 
         A rollback image waits twice as long, so that the newest image can be offered in between.
         """

@@ -4,12 +4,13 @@ An offer ends in one of these ways:
 
 - Accepted, or refused as old: the image is settled for that NameNode, except that a refused rollback image is offered
     again.
-- Not active: the image is not settled. If the NameNode's state is unknown, nothing is offered to it for a while.
-- Failed: the offer is repeated after an increasing delay.
+- Not active: the image is not settled. If the NameNode's state is unknown, the checkpointer offers nothing to it for a
+  while.
+- Failed: the checkpointer repeats the offer after an increasing delay.
 - Not made: before, during or after the transfer, the NameNode reported that it is not active.
 
-If a NameNode refuses our image because it has another checkpointer's, this checkpointer is not primary for that
-NameNode, and offers nothing to it for a while. Faults that cannot occur:
+If a NameNode refuses our image because it has another checkpointer's image, this checkpointer is not primary for the
+NameNode, and offers nothing to it for a while. This module prevents these faults:
 
 - An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
   replay, or that does not answer when they are compared.
@@ -62,11 +63,10 @@ class UploadPolicy:
     transfers together, or 0 if unlimited.
 
     Attributes:
-        quiet_period: time for which nothing is offered to a NameNode that rejected an image; with 0, every image is
-            offered.
+        quiet_period: time without offers to a NameNode that rejected an image; with 0, the uploader offers every image.
         back_off: approximate delays after failed transfers.
         parallelism: number of simultaneous transfers.
-        rules: our settings of replay; nothing is sent to a NameNode with other ones.
+        rules: our settings of replay; the uploader sends nothing to a NameNode with different settings.
         shadow: whether offers are disabled.
     """
 
@@ -94,7 +94,7 @@ class UploadPolicy:
 
     @classmethod
     def for_one(cls, config: CheckpointConfig) -> Self:
-        """Return the policy for a NameNode without other checkpointers, to which every image is offered."""
+        """Return a policy that offers every image, for a NameNode without other checkpointers."""
         return replace(cls.of(config), quiet_period=0.0)
 
 
@@ -129,7 +129,7 @@ class _TransferOutcome:
     """Result of a transfer. Without a `result`, the transfer failed with `error`; if `error` is "", no transfer was
     made.
 
-    `refusal` is the reason why the image was refused.
+    `refusal` is the reason why the NameNode refused the image.
     """
 
     result: UploadResult | None
@@ -205,7 +205,7 @@ class Uploader:
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
-        """Record that the NameNode has the image at `txid`, so that the image is not offered to it."""
+        """Record that the NameNode has the image at `txid`, so that later calls do not offer this image to it."""
         self._targets = [t.holds(txid, kind) if t.address == address else t for t in self._targets]
 
     def forget(self) -> None:
@@ -225,9 +225,9 @@ class Uploader:
     ) -> Iterator[Upload]:
         """Offer an image to every NameNode that is due, and yield each result as it arrives.
 
-        Later calls repeat a failed transfer, with delays according to `UploadPolicy.back_off`. If a transfer is aborted
-        because its NameNode is no longer active, the image is offered to NameNodes that have since become active.
-        If the caller closes the iterator early, running transfers are cancelled.
+        Later calls repeat a failed transfer, with delays according to `UploadPolicy.back_off`. If a NameNode ceases to
+        be active during its transfer, abort the transfer, and offer the image to NameNodes that have since become
+        active. If the caller closes the iterator early, cancel running transfers.
 
         Args:
             began: called by each transfer's thread when the transfer begins.
@@ -252,7 +252,7 @@ class Uploader:
             yield from self._round(offered, transfers, cancelled, began)
             if not any(each.lost.is_set() for each in transfers):
                 return
-            # Another NameNode has become active, perhaps a NameNode that was skipped.
+            # Another NameNode has become active, perhaps one that was skipped.
             due = [number for number in due if self._targets[number].result == STANDBY]
 
     def _round(
@@ -297,7 +297,7 @@ class Uploader:
         refusals: list[str] = []
         try:
             self._compare_settings(address, stopped)
-            # last, because the answer must not be old when the transfer begins
+            # query this last, because the response must not be old when the transfer begins
             self._confirm(image.path, image.txid)
             transfer.begun = True
             began()
@@ -322,7 +322,7 @@ class Uploader:
                 return _TransferOutcome(None, seconds=time.monotonic() - started)
             return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
         if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._accepts_images(address) is False:
-            # The NameNode's state is known, so the image is offered as soon as the NameNode is active again.
+            # The NameNode's state is known, so offer the image as soon as the NameNode is active again.
             transfer.lost.set()
             return _TransferOutcome(None, seconds=time.monotonic() - started)
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
@@ -336,9 +336,7 @@ class Uploader:
             raise TransferError(address, f"the NameNode replays edits with other settings: {text}")
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
-        """Abort transfers to NameNodes that are no longer active, because they would refuse the image after its
-        transfer.
-        """
+        """Abort transfers to NameNodes that are no longer active, because they would refuse the transferred image."""
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._accepts_images(transfer.target.address) is False:

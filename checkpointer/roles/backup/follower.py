@@ -1,4 +1,4 @@
-"""Replay of a backup node's own segments into its namespace, and fetches of missing edits (Checkpointer)."""
+"""Replay of a backup node's segments into its namespace, and fetches of missing edits (Checkpointer)."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # our image with the name of the NameNode's, linked into these folders by a start over that has not been completed
+    # folders into which an incomplete start over has linked our image with the name of the NameNode's image
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
-        """Require the NameNode's image for the next load, because ours is from before an upgrade."""
+        """Require the NameNode's image for the next load, because our image is from before an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
@@ -93,7 +93,7 @@ class BackupFollower:
             RpcError, TransferError, StorageError: the image could not be fetched; the caller must repeat this call.
         """
         self.forget_image()
-        # checked first, because a directory in which a file cannot be linked is dropped
+        # check this first, because a failed link drops the directory
         self.storage.require_space()
         # Files that arrive during the fetch belong to the running stream. They remain, even if they are renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
@@ -124,8 +124,8 @@ class BackupFollower:
                 self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
 
     def contradiction(self) -> str:
-        """Return the reason why our state cannot belong to the NameNode's past, or "" if the segments do not prove
-        that.
+        """Return the reason why our state cannot belong to the NameNode's past; "" if the segments do not prove a
+        contradiction.
         """
         txid, local, logs = self._image_txid(), self._local(), self.source.manifest(0).logs
         # an invalid segment file proves nothing
@@ -143,7 +143,7 @@ class BackupFollower:
         """Fetch missing segments, then apply all transactions up to `target`, the end of a segment.
 
         Raises:
-            TransactionGapError: the NameNode lacks transactions after its own newest image.
+            TransactionGapError: the NameNode lacks transactions after its newest image.
             RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: see their classes.
             CheckpointCancelledError: the observer cancelled.
         """
@@ -209,7 +209,7 @@ class BackupFollower:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _image_txid(self) -> int:
-        """Return the newest transaction of our usable images; 0 if no image is usable, which the next load reports."""
+        """Return the newest transaction of our usable images; 0 without one. The next load reports the reason."""
         try:
             return self.storage.latest_image().txid
         except StorageError:

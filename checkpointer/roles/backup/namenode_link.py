@@ -39,21 +39,21 @@ T = TypeVar("T")
 
 
 class NoBackupNodesError(CheckpointError):
-    """The NameNode cannot register backup nodes. Hadoop's NameNode requires an HTTP address for that, even for Hadoop's
-    own backup nodes.
+    """A NameNode that cannot register backup nodes. To register any backup node, even Hadoop's, Hadoop's NameNode
+    requires an HTTP address.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class OwnAddresses:
-    """Host and port of our servers. A wildcard host is replaced by an address that the NameNode can reach."""
+    """Host and port of our servers; an address that the NameNode can reach replaces a wildcard host."""
 
     rpc: tuple[str, int]
     http: tuple[str, int]
 
 
 class NamenodeLink:
-    """Client of one NameNode, used by its subordinate node; a context manager that closes the connection.
+    """Client of the one NameNode to which this node is subordinate; a context manager that closes the connection.
 
     Args:
         host, port: address of the NameNode's RPC server.
@@ -175,8 +175,8 @@ class NamenodeLink:
     def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
         """Register with the layout version of the NameNode's software.
 
-        During a rolling upgrade, releases up to 3.3 report that layout version. Later releases report the one of their
-        storage, but their refusal contains the expected one.
+        During a rolling upgrade, releases up to 3.3 report this layout version. Later releases report the layout
+        version of their storage, but their refusal contains the expected version.
         """
         try:
             return self._ask(lambda client: client.register(self._registration(theirs)))

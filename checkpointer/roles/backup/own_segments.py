@@ -1,4 +1,4 @@
-"""Segments in a backup node's own directories: listing, recovery, and handling of damaged segments."""
+"""Segments in a backup node's directories: listing, recovery, and handling of damaged segments."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
 def finish_in_progress(folder: Path) -> None:
     """Finalize the segments that a crash left in progress, while no segment is open.
 
-    Damaged segments, and segments with a finalized copy, are set aside, because the NameNode or another directory has
-    them.
+    Set aside damaged segments, and segments with a finalized copy, because the NameNode or another directory has them.
 
     Raises:
         UnsupportedEditsLayoutError: the layout of a segment is unknown.
@@ -65,7 +64,8 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Set aside the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
+    """Set aside the damaged segments among the finalized `segments`; return the segments that cannot be read or
+    renamed.
 
     Raises:
         LookupError: none of the segments is damaged.
@@ -93,6 +93,6 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
 
 
 def _set_aside(path: Path) -> None:
-    # the recovery itself renames a file with a damaged header
+    # the recovery has already renamed a file with a damaged header
     if path.exists():
         rename_durably(path, path.with_name(path.name + _ASIDE))

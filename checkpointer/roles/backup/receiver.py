@@ -1,12 +1,12 @@
 """The backup node's side of JournalProtocol, which makes edits streamed by a NameNode durable, then applies them.
 
-`checkpointer.roles.backup.states` lists the states and transitions. Each call holds one lock. It checks the caller,
-decodes the whole batch, writes and syncs the batch in every working edits directory, and applies it. Therefore every
-acknowledged batch is durable, even if it cannot be applied.
+`checkpointer.roles.backup.states` lists the states and transitions. Each call holds one lock. The call checks the
+caller, decodes the whole batch, writes and syncs the batch in every working edits directory, and then applies the
+batch. Therefore, every acknowledged batch is durable, even if it cannot be applied.
 
 The stream owns the namespace only in IN_SYNC. `converge` transfers the namespace to the stream. A frozen segment, a gap
-or a fault ends this ownership. An open segment is finalized when the next segment begins or the stream breaks. When
-this process ends, the segment remains in progress, as after a crash.
+or a fault ends this ownership. The receiver finalizes an open segment when the next segment begins or the stream
+breaks. When this process ends, the segment remains in progress, as after a crash.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
 
 
 _LOG = logging.getLogger(__name__)
-# maximum number of transactions that are applied while the NameNode waits
+# maximum number of transactions to apply while the NameNode waits
 _MAX_RECENT_OPS = 16384
 
 
@@ -141,8 +141,7 @@ class JournalReceiver:
     Args:
         info: namespace of the edits.
         last_txid: newest transaction in the storage.
-        on_directory_failure: called with an edits directory that failed; must be fast, because it is called during RPC
-            calls.
+        on_directory_failure: called during RPC calls with an edits directory that failed; must therefore be fast.
     """
 
     def __init__(
@@ -216,8 +215,8 @@ class JournalReceiver:
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
-        """Accept a batch of operations. When the call returns, the batch is durable; if the namespace is in sync, it is
-        also applied.
+        """Accept a batch of operations. When the call returns, the batch is durable and, if the namespace is in sync,
+        applied.
         """
         with self._lock:
             self._writer_check.check(info, epoch)
@@ -283,7 +282,7 @@ class JournalReceiver:
     def recover(self, leftovers: Callable[[], None]) -> None:
         """Call `leftovers`, which finalizes segments that were left in progress, unless a segment is being written.
 
-        During the call, new segments are refused, because `leftovers` would also finalize them.
+        During the call, refuse new segments, because `leftovers` would also finalize them.
         """
         with self._lock:
             self._recovering = self._writer is None
@@ -309,7 +308,7 @@ class JournalReceiver:
                 self._recent.clear()
 
     def converge(self) -> bool:
-        """Apply the newest transactions and transfer the namespace to the stream, if the namespace lacks only these.
+        """If the namespace lacks only the newest transactions, apply them and transfer the namespace to the stream.
 
         Return False if the namespace lacks older transactions, which must first be read from the segments.
 
@@ -334,8 +333,8 @@ class JournalReceiver:
             return True
 
     def check_image(self) -> None:
-        """Release a namespace in sync whose image has proved to be damaged; edits are then only stored until the next
-        `converge`.
+        """Release a namespace in sync whose image has proved to be damaged; until the next `converge`, only store
+        edits.
         """
         with self._lock:
             if self._state is BackupState.IN_SYNC:
@@ -343,7 +342,7 @@ class JournalReceiver:
                     self._replica.check_image()
 
     def release_namespace(self, reason: str) -> None:
-        """Ensure that the stream does not access the namespace until the next `converge`; edits are only stored."""
+        """Ensure that the stream does not access the namespace until the next `converge`; only store edits."""
         with self._lock:
             if self._state is BackupState.IN_SYNC:
                 self._move(StreamEvent.NAMESPACE_LOST)
@@ -360,8 +359,8 @@ class JournalReceiver:
     # ---- the caller holds the lock -------------------------------------------------------------------------
 
     def _apply(self, ops: Sequence[EditOp]) -> None:
-        """Apply durable transactions. Faults are not reported to the NameNode, because the transactions are durable in
-        any case.
+        """Apply durable transactions. Do not report faults to the NameNode, because the transactions are durable in any
+        case.
         """
         with self._losing_namespace(f"transactions up to {self._last_txid} are stored, but not applied"):
             self._replica.apply(ops)

@@ -70,7 +70,7 @@ class BackupDetails(RoleDetails):
         stream_txid: newest transaction received; `namenode_txid`: newest known transaction of the NameNode.
         streamed: transactions received since the start.
         registered: whether this node is registered at the NameNode.
-        lost_past: record of the last time that this node started over; None if it never did.
+        lost_past: record of the last time that this node started over; None if it has never started over.
     """
 
     state: BackupState
@@ -97,7 +97,7 @@ class BackupRole(StoredRole):
     """A subordinate node of one NameNode (`CheckpointRole`).
 
     Args:
-        config: settings from the cluster's own configuration files.
+        config: settings from the cluster's configuration files.
         clock: monotonic seconds, used to schedule retries.
 
     Raises:
@@ -127,7 +127,7 @@ class BackupRole(StoredRole):
         self._clock = clock
         self._closing = threading.Event()
         self._resources = ExitStack()
-        # held while namespace or storage changes; the stream itself never waits for this lock
+        # held while namespace or storage changes; the stream never waits for this lock
         self._work = threading.Lock()
         self._folders = FailedFolders()
         self._opened: OpenBackup | None = None
@@ -314,7 +314,7 @@ class BackupRole(StoredRole):
 
     def follow(self) -> bool:
         """Check the NameNode once, unless a checkpoint is running."""
-        # A poll holds the lock only briefly, but could coincide with every check.
+        # Wait briefly, because a poll holds the lock only for a moment, but could coincide with every check.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
                 self._parts.upkeep.attempt(self._check)
@@ -352,7 +352,7 @@ class BackupRole(StoredRole):
             HdfsError: nothing was written.
         """
         with self._work:
-            # checked before the NameNode begins a segment for the checkpoint
+            # check this before the NameNode begins a segment for the checkpoint
             require_space(self._storage.roots, self._storage.latest_image().path)
             return self._parts.checkpoints.make(observer, self._config)
 

@@ -1,8 +1,9 @@
 """States of a backup node's stream, and a table of their transitions (BackupImage.BNState).
 
 A stream begins in DROP_UNTIL_NEXT_ROLL, because the earlier transactions are unknown. The start of a segment leads to
-JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
-applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
+JOURNAL_ONLY: the node writes edits to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where the node
+applies each batch on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to
+JOURNAL_ONLY.
 
 These transitions cannot occur:
 
@@ -24,13 +25,13 @@ class BackupState(Enum):
     """State of a stream, which determines how arriving edits are handled."""
 
     DROP_UNTIL_NEXT_ROLL = "dropUntilNextRoll"
-    """Edits are refused, because the previous transactions are unknown."""
+    """The node refuses edits, because the previous transactions are unknown."""
 
     JOURNAL_ONLY = "journalOnly"
-    """Edits are written to the edits directories, but not applied, because the namespace is behind or being saved."""
+    """The node writes edits to disk, but does not apply them, because the namespace is behind or being saved."""
 
     IN_SYNC = "inSync"
-    """Edits are written and applied."""
+    """The node writes and applies edits."""
 
 
 class StreamEvent(Enum):
@@ -64,7 +65,7 @@ TRANSITIONS: Final[Mapping[tuple[BackupState, StreamEvent], BackupState]] = Mapp
         (_SYNC, StreamEvent.NAMESPACE_LOST): _JOURNAL,
     }
 )
-"""The possible transitions; no others exist."""
+"""All possible transitions."""
 
 
 def next_state(state: BackupState, event: StreamEvent) -> BackupState:

@@ -1,7 +1,7 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from link and receiver, so it does not depend on the previous check. Only a start over that failed is repeated.
+state from link and receiver, so it does not depend on the previous check. Only a failed start over is repeated.
 
 - If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.
@@ -11,8 +11,8 @@ state from link and receiver, so it does not depend on the previous check. Only 
   after the roll, the NameNode cannot reach this node, which is an error.
 - If every image here is damaged, this node sets them all aside and starts over from the NameNode's image.
 
-After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. A NameNode that is down
-is checked as often as before, because such a check is cheap.
+After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. The node checks a
+NameNode that is down as often as before, because this check is cheap.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ class UpkeepPace:
         self._not_before = self._clock() + wait
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
-        """Return whether nothing has arrived since the last check, although the NameNode had written more before that
-        check.
+        """Return whether nothing has arrived since the last check, although the NameNode had written more by then.
 
         Args:
             last_txid: newest transaction received.
@@ -119,7 +118,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _NoStreamError(CheckpointError):
-    """The NameNode rolled, but no stream of edits began."""
+    """A roll of the NameNode after which no stream of edits began."""
 
 
 @dataclass(eq=False)
@@ -131,8 +130,8 @@ class StreamUpkeep:
         on_start_over: called after this node has started over.
 
     Attributes:
-        alarm: reason why the namespace is not in sync, "" while it is.
-        lost: record of the last time that this node started over; None if it never did.
+        alarm: reason why the namespace is not in sync, or "".
+        lost: record of the last time that this node started over; None if it has never started over.
         namenode_txid: newest transaction of the NameNode at the last check, -1 before the first check.
     """
 
@@ -216,7 +215,7 @@ class StreamUpkeep:
         self.on_intact_image(self.storage.latest_image)
         if self.receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self._begin_stream()
-        # otherwise, readers would receive wrong answers until the next save; the load below reports the fault
+        # otherwise, readers would receive wrong responses until the next save; the load below reports the fault
         self.receiver.check_image()
         if self.receiver.position().state is not BackupState.IN_SYNC:
             self._converge(CancellableObserver(self.closing))
@@ -275,8 +274,8 @@ class StreamUpkeep:
         """Return the result of `step`, which needs an intact image. If every image here is damaged, set them all aside,
         and continue from the NameNode's image.
 
-        A kill while the only image is replaced by an image with the same name leaves a damaged image. A start over that
-        failed is repeated first.
+        A damaged image remains if the process is killed while it replaces the only image with an image of the same
+        name. The method first repeats a failed start over.
 
         Raises:
             HdfsError: `step` failed for another reason, or see `start_over`.
@@ -297,7 +296,7 @@ class StreamUpkeep:
 
     def _start_over(self, wanted: _StartOver) -> None:
         cause = wanted.cause
-        # repeated until it succeeds, because the next check may not find the cause
+        # repeat this until it succeeds, because the next check may not find the cause
         self._unfinished = wanted
         self.receiver.release_namespace(cause)
         try:
@@ -344,12 +343,10 @@ class StreamUpkeep:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _begin_stream(self) -> None:
-        """Request that the NameNode begin a segment, because it streams to a registered node from its next segment
-        on.
-        """
+        """Request that the NameNode begin a segment, because its stream to a registered node begins with a segment."""
         self.receiver.recover(self.follower.recover)
-        # checked before the roll: a node that cannot start over or store edits would otherwise request a roll at each
-        # check
+        # check this before the roll: a node that cannot start over or store edits would otherwise request a roll at
+        # each check
         self.check_past()
         require_space(self.storage.roots, None)
         self.adopt(self.link.roll())

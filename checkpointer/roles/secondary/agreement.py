@@ -64,7 +64,7 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
 
 
 def finalized_after(manifest: EditLogManifest, base: int) -> int:
-    """Return the last transaction of the finalized segments that follow `base` without a gap, or `base` if none do."""
+    """Return the last transaction of the finalized segments that follow `base` without a gap, or else `base`."""
     last = base
     for each in manifest.logs:
         if not each.in_progress and each.first == last + 1:

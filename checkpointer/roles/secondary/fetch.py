@@ -1,7 +1,8 @@
-"""Fetches of images and segments from a NameNode into the checkpoint directories, unless they already exist there. A
-local file with the right name and txids may differ from the NameNode's file, because it may belong to a lost past. A
-local image is used if the NameNode reports the same digest. A local segment is used if the NameNode's segment begins
-with the same transactions.
+"""Fetches of images and segments from a NameNode into the checkpoint directories, unless they already exist there.
+
+A local file with the right name and txids may differ from the NameNode's file, because it may belong to a lost past.
+The fetcher uses a local image if the NameNode reports the same digest. It uses a local segment if the NameNode's
+segment begins with the same transactions.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Fetcher:
     def image(
         self, txid: int, info: StorageInfo, witness: Witness, *, refetch: bool, cancelled: Callable[[], bool]
     ) -> tuple[Path, bool]:
-        """Return an undamaged copy of the image at `txid`, and whether it was fetched; with `refetch`, always fetch it.
+        """Return an undamaged copy of the image at `txid`, and whether the copy was fetched; with `refetch`, always
+        fetch it.
 
         Raises:
             TransferError: the image could not be fetched; the directories are unchanged.

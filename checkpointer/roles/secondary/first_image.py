@@ -1,4 +1,4 @@
-"""Fetch of the first image in shadow mode, without which the daemon cannot make images."""
+"""Fetch of the first image in shadow mode; without this image, the daemon cannot make images."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Calls to a secondary's NameNode, which end when the caller is cancelled, and the NameNode's last known
-transaction.
-"""
+"""Calls to a secondary's NameNode, which a cancellation ends, and the NameNode's last known transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def connect(config: CheckpointConfig) -> NamenodeClient:
 
 
 def connect_probe(config: CheckpointConfig) -> NamenodeClient:
-    """Return a client for queries that are soon repeated, which neither waits long nor retries."""
+    """Return a client for queries that the caller soon repeats; the client neither waits long nor retries."""
     host, port = config.namenode_rpc_addresses[0]
     limit = min(_PROBE_TIMEOUT, config.rpc_timeout)
     return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)

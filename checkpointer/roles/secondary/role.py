@@ -4,16 +4,16 @@ A checkpoint is a sequence of steps, each of which may fail: check the NameNode'
 fetch the image and segments that differ from ours, merge, prove, write VERSION. After a failed step, only complete
 files have their final names. The next attempt checks these files instead of fetching them again.
 `agreement.compare_versions` determines the relation of our storage to the NameNode. The first roll formats FRESH
-storage. The contents of MOVED storage are fetched again. A NameNode of another namespace ends the attempt.
+storage. For MOVED storage, the role fetches the contents again. A NameNode of another namespace ends the attempt.
 
-The following faults cannot occur:
+The role prevents these faults:
 
-- An image of two pasts is offered. Base image and segments are compared with the NameNode's after the merge, and again
-  immediately before the upload (`_confirm`).
-- An image that already contains the roll is treated as valid. The roll itself wrote the last transaction, so such an
-  image belongs to a lost past, and is set aside.
-- A NameNode rolls its log although we cannot make its checkpoints. Its namespace and layout are checked before the
-    roll.
+- An image of two pasts is offered. The role compares base image and segments with the NameNode's after the merge, and
+  again immediately before the upload (`_confirm`).
+- An image that already contains the roll is treated as valid. The roll wrote the last transaction, so such an image
+  belongs to a lost past; the role sets the image aside.
+- A NameNode rolls its log although we cannot make its checkpoints. The role checks its namespace and layout before the
+  roll.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SecondaryDetails(RoleDetails):
     Attributes:
         namenode: RPC address of the NameNode.
         merge_errors: number of consecutive failed merges; `max_retries`: number of tolerated failures.
-        lost_past: record of the last time that this node started over; None if it never did.
+        lost_past: record of the last time that this node started over; None if it has never started over.
     """
 
     namenode: str
@@ -89,7 +89,7 @@ class SecondaryRole:
     """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
-        config: settings from the cluster's own configuration files.
+        config: settings from the cluster's configuration files.
         retry: rule for the immediate retry of a failed download.
         clock: monotonic seconds, for the validity of a roll and the time of an image's next offer.
     """
@@ -246,7 +246,8 @@ class SecondaryRole:
     def progress(self) -> Progress:
         """Return the txids of our newest image (-1 if there is none) and of the NameNode's last known transaction.
 
-        In shadow mode, the latter is the last transaction of the NameNode's finalized segments.
+        In shadow mode, return the last transaction of the NameNode's finalized segments instead of the last known
+        transaction.
 
         Raises:
             HdfsError: the NameNode could not be queried, or a directory cannot be read.
@@ -259,8 +260,8 @@ class SecondaryRole:
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return an intact copy of the image at `txid` if it was made here; shadow mode neither uploads nor replaces
-        such an image.
+        """Return an intact copy of the image at `txid` if this node made it; shadow mode neither uploads nor replaces
+        the copy.
         """
         paths = (folder / image_name(txid) for folder in self._storage.image_folders())
         ours = (path for path in paths if path.is_file() and self._is_ours(txid, path))
@@ -294,10 +295,9 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image. Edits are not fetched, because they are much
-        smaller.
+        """Fetch the NameNode's newest image if we already have an image, but no edits, because edits are much smaller.
 
-        In shadow mode, the first image is also fetched. The first call loads the code for merges.
+        In shadow mode, also fetch the first image. The first call loads the code for merges.
         """
         if not self._is_warm:
             self._is_warm = True
@@ -315,7 +315,7 @@ class SecondaryRole:
                 witness = self._witness(cancelled)
                 life = witness.active_life()
                 manifest = self._calls.call(lambda client: client.edit_log_manifest(0), cancelled)
-                # images of a lost past must not be purged in favour of the NameNode's images
+                # do not purge images of a lost past in favour of the NameNode's images
                 self._guard.leave_lost_past(witness, manifest.logs, if_not_compared=False)
                 self._base(newest, info, witness, life, refetch=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
@@ -324,7 +324,7 @@ class SecondaryRole:
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Make an image with all edits up to a roll of the NameNode.
 
-        For one period after a failed attempt, later attempts use its roll, unless they are forced.
+        For one period after a failed attempt, later attempts use the roll of that attempt, unless they are forced.
 
         Raises:
             RoleGaveUpError: more consecutive merges failed than `dfs.namenode.checkpoint.max-retries` allows.
@@ -332,7 +332,7 @@ class SecondaryRole:
         """
         with _cancellation():
             signature, moved = self._rolls.begin(observer.cancelled, forced=forced, adopted=self._namespace)
-            # After an upgrade or a failed merge, local files are not trusted.
+            # After an upgrade or a failed merge, do not trust local files.
             refetch = moved or self._failures.count > 0
             try:
                 result = self._merge(signature, observer, refetch=refetch)
@@ -365,7 +365,7 @@ class SecondaryRole:
             raise
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
-        # the NameNode's process is queried before anything is fetched from it or compared with it
+        # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
@@ -410,7 +410,7 @@ class SecondaryRole:
 
     def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
         """Return the txid of our newest undamaged image before the NameNode's image; None unless `error` shows damage
-        in the latter.
+        in the NameNode's image.
         """
         if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
             return None
@@ -456,7 +456,7 @@ class SecondaryRole:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode unless the NameNode has it or a newer image.
+        """Offer our newest image to the NameNode, unless the NameNode has this image or a newer image.
 
         Raises:
             StorageError: the NameNode has another namespace, or has lost the image's past; the image is not offered.

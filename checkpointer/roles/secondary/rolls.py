@@ -1,6 +1,6 @@
 """Rolls of the NameNode's edit log for a secondary. A check of the NameNode's namespace precedes each roll.
 
-In shadow mode, the log is not rolled, and the end of the finalized segments after our newest image replaces the roll.
+In shadow mode, the node does not request a roll; the end of the finalized segments after our newest image replaces it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class NamenodeRolls:
 
     Attributes:
         shadow: whether this node must never request a roll.
-        period: seconds for which later attempts use the roll of a failed one.
-        alarm: reason why the NameNode's namespace is not ours, "" while it is.
+        period: seconds for which later attempts use the roll of a failed attempt.
+        alarm: reason why the NameNode's namespace is not ours, or "".
     """
 
     namenode: str
@@ -87,7 +87,7 @@ class NamenodeRolls:
         Args:
             adopted: namespace of the NameNode at the last checkpoint.
         """
-        # checked first, so that the log is not rolled if a checkpoint is impossible
+        # check this first, so that the NameNode does not roll its log if a checkpoint is impossible
         self.storage.require_space()
         described = self.check_namespace(cancelled)
         signature = None if forced or self.shadow else self._earlier_roll(described, cancelled)
@@ -106,8 +106,8 @@ class NamenodeRolls:
         return signature, moved
 
     def mergeable_txid(self, client: NamenodeClient) -> int:
-        """Return the last transaction that a checkpoint without a roll would contain, or else the last of our newest
-        image.
+        """Return the last transaction that a checkpoint without a roll would contain, or else the last one of our
+        newest image.
 
         Raises:
             RpcError: the NameNode does not answer.
@@ -120,8 +120,8 @@ class NamenodeRolls:
     def _without_roll(
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
-        """Return a signature, in place of a roll's, for the finalized segments after our newest image or else the
-        NameNode's.
+        """Return a signature that replaces a roll's signature: for the finalized segments after our newest image, or
+        else after the NameNode's.
         """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
@@ -152,7 +152,7 @@ class NamenodeRolls:
         compare_versions(self.storage.versions(), signature.storage_info, self.namenode)
         check_signature(signature, self.namenode)
         ended = signature.current_segment_txid - 1
-        # The roll itself wrote the last transaction, so an image of the present past cannot contain it yet.
+        # The roll wrote the last transaction, so an image of the present past cannot contain it yet.
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is at txid {newest}, but its last segment ends at {ended}"

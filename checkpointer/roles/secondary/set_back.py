@@ -9,9 +9,9 @@ The proof depends on the origin of an image:
 - Fetched: the NameNode still has the image.
 
 If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first
-proof, the NameNode is still running in the process whose past contained the image. This suffices, because a running
-process loses its past only if its virtual machine is resumed from an older state. In the second proof, the NameNode has
-the segments before the base image, from the last identifying segment on.
+proof, the NameNode is still running in the process whose past contained the image. This is sufficient, because a
+running process loses its past only if its virtual machine is resumed from an older state. In the second proof, the
+NameNode has the segments before the base image, from the last identifying segment on.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class SecondaryPast:
         self._pending = _PendingImage(image, base, tuple(runs), self.provenances.of(base.md5), life)
 
     def is_ours(self, image: ImageId) -> bool:
-        """Return whether the image was made here."""
+        """Return whether this node made the image."""
         if self._pending is not None and self._pending.image == image:
             return True
         provenance = self.provenances.of(image.md5)
@@ -138,7 +138,7 @@ class PastGuard:
         on_set_aside: called after the files were set aside.
 
     Attributes:
-        lost: record of the last time that this node started over; None if it never did.
+        lost: record of the last time that this node started over; None if it has never started over.
     """
 
     namenode: str
@@ -160,7 +160,8 @@ class PastGuard:
         self.on_set_aside()
 
     def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog], *, if_not_compared: bool = True) -> None:
-        """Set aside our state if the NameNode was set back, so that it is neither served nor treated as current.
+        """If the NameNode was set back, set aside our state, so that the node neither serves it nor treats it as
+        current.
 
         Args:
             if_not_compared: whether to also set aside a state that can never be compared again.

@@ -1,4 +1,4 @@
-"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats them."""
+"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats all."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SecondaryStorage:
 
     @property
     def restores(self) -> bool:
-        """Whether dropped directories are retried at each poll."""
+        """Whether each poll retries dropped directories."""
         return self._directories.retries
 
     @restores.setter
@@ -56,7 +56,7 @@ class SecondaryStorage:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Lock the directories, create missing ones, and remove the leftovers of a killed run.
+        """Lock the directories, create missing directories, and remove the leftovers of a killed run.
 
         Raises:
             StorageError: a directory is in use or foreign, or no directory for images or for edits is usable. Nothing
@@ -103,7 +103,7 @@ class SecondaryStorage:
         """Return the VERSION of all directories.
 
         Raises:
-            StorageError: no VERSION exists yet, or several different ones exist.
+            StorageError: no VERSION exists yet, or several different VERSIONs exist.
         """
         versions = self.versions()
         if len(versions) != 1:
@@ -213,7 +213,7 @@ class SecondaryStorage:
         """Stop using the directory that contains the `current` folder `folder`.
 
         Raises:
-            StorageError: the directory was the last one for images or for edits.
+            StorageError: the directory was the last directory for images or for edits.
         """
         if folder.parent in self._directories.roots:
             self._directories.drop(folder, reason)
@@ -229,7 +229,7 @@ class SecondaryStorage:
     def revise(self) -> None:
         """Drop directories that cannot be used now, and retry dropped directories according to `restores`.
 
-        If no directory is left for images or for edits, dropped directories are always retried.
+        If no directory is left for images or for edits, always retry dropped directories.
 
         Raises:
             StorageError: no directory is left for images or for edits.

@@ -1,4 +1,4 @@
-"""Interface of the edits that the active shares with its standbys, independent of their storage."""
+"""Interface to the edits that the active shares with its standbys, for any kind of storage."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class EditsView:
     """Finalized segments to replay, in order, and the readable part of the open segment that follows.
 
     Attributes:
-        last_txid: newest transaction found; if none was found, the transaction before the first requested one.
+        last_txid: newest transaction found; without one, the transaction before the first requested transaction.
         open_fault: reason why the open segment could not be read, "" if it was read or not requested.
-        more: whether more edits may exist, because one request returns only a part of them.
+        more: whether more edits may exist, because one request returns only a part of the edits.
     """
 
     segments: tuple[ReadableSegment, ...]
@@ -65,7 +65,7 @@ class EditSource(Protocol):
         """
 
     def update_finalized(self, from_txid: int) -> None:
-        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` does this itself.
+        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` finds it.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed.

@@ -195,7 +195,7 @@ class FolderEdits:
         return view_journal(self._folder, from_txid, in_progress=in_progress)
 
     def update_finalized(self, from_txid: int) -> None:
-        """Do nothing, because `finalized_txid` lists the folder itself."""
+        """Do nothing, because `finalized_txid` lists the folder."""
 
     def finalized_txid(self) -> int:
         return max((segment.last for segment in self.files() if segment.last is not None), default=-1)

@@ -1,7 +1,7 @@
 """Follower of the shared edits, which keeps a namespace up to date between checkpoints and saves it for a checkpoint.
 
 The namespace is not loaded, following, held at the start of a rolling upgrade, lost, or being saved. One lock protects
-it.
+the namespace.
 
 - Not loaded: before the first tail, and after a fault that makes the namespace unreliable (an edit that cannot be
   applied, another VERSION, another past). The next tail loads the newest image.
@@ -9,8 +9,9 @@ it.
   of the past, because the missing segments may have been purged in another past. If the past is unchanged, the gap
   raises an alarm.
 - Held: a rolling upgrade has begun, and nothing is applied until its rollback image is saved.
-- Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
-  image is fetched again only after increasing delays. Our state is also replaced if every image here is damaged.
+- Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
+  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image here
+  is damaged.
 
 Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not change the
 namespace, and raises an alarm until a later tail succeeds.
@@ -69,7 +70,7 @@ class StandbyDetails(RoleDetails):
             pending.
         open_segment_fault: reason why the open segment could not be read, "" if it was read or is not needed.
         journal: location of the journal from which edits are read.
-        lost_past: record of the last time that this node started over; None if it never did.
+        lost_past: record of the last time that this node started over; None if it has never started over.
     """
 
     tailed_at: float | None
@@ -87,7 +88,7 @@ class JournalFollower:
     Args:
         source: the shared edits, which the follower closes.
         storage: locked storage of the images.
-        images: fetches an image if edits cannot be applied to ours.
+        images: fetches an image if edits cannot be applied to our image.
         on_start_over: called after the active's image has replaced our state, which was set aside.
         clock: monotonic seconds, for the time of the next roll request.
 
@@ -205,7 +206,7 @@ class JournalFollower:
 
         Args:
             may_roll: returns whether a roll may be requested now. During an image transfer to the active, a roll would
-                be slow, and would slow down the transfer.
+                be slow and would slow the transfer down.
         """
         self._version.check()
         followed = self._follow()
@@ -222,7 +223,7 @@ class JournalFollower:
         return self.rollback_due
 
     def _measure(self, followed: bool) -> None:
-        """Check whether edits wait too long. If edits cannot be followed, query the NameNodes' newest transactions."""
+        """Check whether edits wait too long. If edits cannot be read, query the NameNodes' newest transactions."""
         if not followed:
             self._roller.update_active(self.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
@@ -254,14 +255,14 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Apply present edits. Return whether they could be read and applied; None if this was not attempted, or was
-        cancelled.
+        """Apply present edits. Return whether they could be read and applied; None without an attempt, or after a
+        cancellation.
         """
         if not self._working.acquire(blocking=False):
             return None
         observer = CancellableObserver(self._closing.is_set)
         try:
-            # otherwise, readers would receive wrong answers until the next save; the load below reports the fault
+            # otherwise, readers would receive wrong responses until the next save; the load below reports the fault
             with suppress(ImageFormatError):
                 self._warm.check_image()
             try:
@@ -313,7 +314,8 @@ class JournalFollower:
         """Load an image if none is loaded, or if another program wrote a newer image. If every image here is damaged,
         set them all aside and load the active's image.
 
-        A kill while the only image is replaced by an image with the same name leaves a damaged image.
+        A damaged image remains if the process is killed while it replaces the only image with an image of the same
+        name.
         """
         try:
             if not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
@@ -344,7 +346,7 @@ class JournalFollower:
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
         """Ensure that the namespace belongs to the cluster's present past; return whether this node started over.
 
-        If this is unknown, edits are still followed, because everything is compared before an image is made.
+        If this is unknown, the follower still follows edits, because it compares everything before it makes an image.
 
         Args:
             deep: whether an image is about to be made.

@@ -1,6 +1,6 @@
 """Images of other NameNodes for a standby's storage: the first image, and images after an upgrade or a gap.
 
-`ImageFetcher` fetches images, and `ImageReplacement` replaces our own images with the active's image.
+`ImageFetcher` fetches images, and `ImageReplacement` replaces our images with the active's image.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FetchPauses:
         self._failures, self._next = 0, 0.0
 
     def check(self, address: str, txid: int | None, info: StorageInfo) -> None:
-        """Raise the last error of this fetch again if it failed too recently."""
+        """Raise the last error of this fetch again if the fetch failed too recently."""
         error = self._error
         if error is not None and self._failed == (address, txid, info) and self._clock() < self._next:
             # Raise a new error each time, because the traceback of a reused error would grow.
@@ -96,8 +96,8 @@ class ImageFetcher:
         """Fetch the image at `txid` (None: the newest) from the NameNode with VERSION `info` at `address`
         (`http://host:port`).
 
-        A directory that cannot store the image is dropped. After a failure, the same fetch fails without a request
-        until a delay has passed, because each tail would otherwise transfer the whole image again.
+        Drop a directory that cannot store the image. After a failure, the same fetch fails without a request until a
+        delay has passed. Otherwise, each tail would transfer the whole image again.
 
         Raises:
             TransferError: the image could not be fetched; nothing was changed.
@@ -145,9 +145,7 @@ class ImageFetcher:
 
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
-    """Return the `images` (newest image by NameNode) from which the present edits continue, so that missing edits are
-    not needed.
-    """
+    """Return the `images` (newest image by NameNode) that the present edits follow without a gap."""
     needed = gap.expected if gap.found is None else gap.found - 1
     return {address: txid for address, txid in images.items() if txid >= needed}
 
@@ -156,7 +154,7 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     """Describe a gap in one sentence.
 
     Args:
-        location: location where segments were searched.
+        location: searched location of the segments.
         images: newest image of each NameNode that answered.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
@@ -171,8 +169,8 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
 
 @dataclass(eq=False)
 class ImageReplacement:
-    """Replacement of our image by another NameNode's image if edits cannot be applied to ours. Only one thread at a
-    time may use it.
+    """Replacement of our image by another NameNode's image if edits cannot be applied to our image. Only one thread at
+    a time may use it.
     """
 
     storage: StorageDirectories

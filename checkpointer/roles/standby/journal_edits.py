@@ -93,7 +93,7 @@ class SharedJournalEdits:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def version(self) -> None:
-        """Return None, because a journal's own VERSION cannot be read."""
+        """Return None, because the VERSION of a journal cannot be read."""
 
     def files(self) -> list[EditLogSegment]:
         return []
@@ -105,7 +105,7 @@ class SharedJournalEdits:
         return self._finalized
 
     def update_finalized(self, from_txid: int) -> None:
-        """List segments even after a gap, because the newest transaction is important even if it cannot be reached."""
+        """List segments even after a gap, because the newest transaction is important even if it is unreachable."""
         journal = self._reading()
         while True:
             try:

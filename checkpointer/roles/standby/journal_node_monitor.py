@@ -14,7 +14,7 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from node_state.state import JournalNodeState
 
-# a node that takes longer is treated as silent
+# seconds after which a node counts as silent
 _PATIENCE = 5.0
 
 
@@ -40,8 +40,7 @@ class JournalNodeMonitor:
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """Record a query of a node, made within this context; the yielded function records the newest txid of the
-        response.
+        """Record a query of a node within this context; the yielded function records the newest txid of the response.
 
         Args:
             may_refuse: whether a refusal also means that the node is healthy.

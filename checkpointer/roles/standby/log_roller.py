@@ -67,7 +67,7 @@ class LogRoller:
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
         """Record the newest applied transaction; return whether the log was rolled, so that more edits can be read.
 
-        While transactions arrive, NameNodes are not queried. A roll without effect is not repeated.
+        While transactions arrive, do not query NameNodes. Do not repeat a roll without effect.
         """
         address = self._ahead(applied)
         if not address:
@@ -81,9 +81,7 @@ class LogRoller:
         return self._roll(applied, cancelled)
 
     def update_active(self, applied: int) -> None:
-        """Query the NameNodes' newest transactions; used while edits cannot be read, so that a roll would be
-        useless.
-        """
+        """Query the NameNodes' newest transactions, while edits cannot be read and a roll would be useless."""
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:

@@ -33,7 +33,7 @@ _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
 
 
 class RollRefusedError(RpcError):
-    """No NameNode rolled its edit log; the message contains each NameNode's response."""
+    """A roll request that no NameNode performed; the message contains each NameNode's response."""
 
 
 class _NameNodeClients:
@@ -57,7 +57,7 @@ class _NameNodeClients:
         return self.edits.address
 
     def version(self) -> ActiveVersion:
-        """Return the NameNode's report about itself, in any state."""
+        """Return the `ActiveVersion` that the NameNode reports, in any HA state."""
         try:
             rolling = self.edits.is_rolling_upgrade()
         except NoSuchRpcMethodError:
@@ -159,7 +159,7 @@ class NameNodes:
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
-        """Return the active NameNode's report about itself; None if no NameNode is active or the active does not
+        """Return the `ActiveVersion` of the active NameNode; None if no NameNode is active or the active does not
         answer.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
@@ -269,9 +269,9 @@ class NameNodes:
             return {node.address: answer for node, answer in answers if answer is not None}
 
     def roll(self, cancelled: Callable[[], bool]) -> str:
-        """Request that the active NameNode end its segment and begin the next one (rollEditLog); return its address.
+        """Request that the active NameNode end its segment and begin another (rollEditLog); return its address.
 
-        The request is first sent to the NameNode that was last active, then to the others, `retries` times to each
+        Send the request first to the NameNode that was last active, then to the others, `retries` times to each
         (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:

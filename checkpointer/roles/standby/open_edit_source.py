@@ -93,7 +93,7 @@ def _quorum(config: SharedEditsConfig) -> EditSource:
 def _reader(
     config: SharedEditsConfig, address: QuorumAddress, monitor: JournalNodeMonitor, namespace: StorageInfo
 ) -> ReadableJournal:
-    # Each request decides whether the open segment is read. A segment's first transaction alone is useless.
+    # Each request decides whether to read the open segment. A segment's first transaction alone is useless.
     limit = max(config.quorum.max_tail_transactions, 2)
     settings = replace(config.quorum, tail_in_progress=True, max_tail_transactions=limit)
     ensemble = Ensemble(list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit)

@@ -1,8 +1,8 @@
 """The standby role, which follows the shared edits, makes images, and uploads them to the NameNodes.
 
 Two tasks exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
-(`JournalFollower`). The role writes only to this node's own directories, and only reads the shared edits. Therefore a
-failover of the NameNodes does not affect it. Every NameNode that accepts images receives them.
+(`JournalFollower`). The role writes only to this node's directories, and only reads the shared edits. Therefore, a
+failover of the NameNodes does not affect the role. Every NameNode that accepts images receives them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StandbyRole(StoredRole):
     A tail job applies new edits to a namespace that stays in memory.
 
     Args:
-        config: settings from the cluster's own configuration files.
+        config: settings from the cluster's configuration files.
         source: the shared edits; None means the edits in `config`.
         clock: monotonic seconds, for the times of the next offer of an image and the next roll request.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
@@ -160,7 +160,8 @@ class StandbyRole(StoredRole):
     # ---- contents -----------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the segments of a shared directory; empty if another journal serves the edits itself.
+        """Return the segments of a shared directory; empty for other journals, which serve their edits without this
+        node.
 
         Raises:
             StorageError: the shared directory cannot be read.
@@ -251,7 +252,7 @@ class StandbyRole(StoredRole):
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: an image does not belong to the cluster's past, or this cannot be checked now. The image was
+            StorageError: an image does not belong to the cluster's past, or the check is impossible now. The image was
                 not offered.
         """
         self._note_fetched()
@@ -271,7 +272,7 @@ class StandbyRole(StoredRole):
                     self._uploader.offer(path, txid, info, stopped, kind=kind, force=force, began=began)
                 )
             except StorageError as error:
-                # The newest image is offered in any case.
+                # Offer the newest image in any case.
                 refused = error
         image = self._storage.latest_image()
         yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force, began=began))
@@ -324,6 +325,6 @@ class StandbyRole(StoredRole):
             yield upload
 
     def _note_fetched(self) -> None:
-        """Record that the NameNodes that sent images already have them."""
+        """Record that the NameNodes already have the images that they sent."""
         while self._fetched:
             self._uploader.holds(*self._fetched.popleft())

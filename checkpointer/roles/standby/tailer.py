@@ -1,16 +1,16 @@
 """The tail of the shared edits, which keeps a warm namespace up to date and stops where a rolling upgrade begins.
 
 The state consists of the namespace's last txid, and of a rolling upgrade's START or FINALIZE in a segment that is not
-applied completely. Both operations take effect at the end of their segment. In an open segment, they are not applied at
-all (`_held_at`), because the end of that segment is unknown: the rollback image ends with the segment that contains
+applied completely. Both operations take effect at the end of their segment. The tailer does not apply them in an open
+segment (`_held_at`), because the end of this segment is unknown: the rollback image ends with the segment that contains
 START.
 
-`rollback_due` stops the tail, and `rollback_made` allows it to continue. If the process is killed in between, a restart
-reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
+`rollback_due` stops the tail, and `rollback_made` allows it to continue. If the process is killed between the two, a
+restart reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
 
 `TailPace` determines how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer,
 up to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for
-observers sets the period to 0. A checkpointer does not need that rate, and tails at most 4 times per second. With a
+observers sets the period to 0. A checkpointer does not need this rate, and tails at most 4 times per second. With a
 period below a second, the pause always grows, until an idle quorum receives about one call per second.
 """
 
@@ -57,8 +57,8 @@ class TailPace:
     def begin(self) -> bool:
         """Return whether a tail is due, and begin it in that case.
 
-        Callers poll once per period. After a late call, the next call must not be skipped, so a tail may begin half a
-        period early.
+        Callers poll once per period. A tail may begin half a period early, so that a late call does not make the next
+        call skip its tail.
         """
         now = self._clock()
         if now < self._began + self._pause - self.period / 2:
@@ -85,7 +85,7 @@ class EditTailer:
         upgrade_finalized: called with the txid of each applied FINALIZE.
 
     Attributes:
-        in_progress: whether the open segment is also read.
+        in_progress: whether the tailer also reads the open segment.
         applied_txid: newest transaction in the namespace, -1 if the namespace was never loaded.
         source_txid: newest known transaction of the source, -1 before the first tail.
         rollback_due: whether the namespace is in the state for the rollback image of a rolling upgrade; True until
@@ -133,13 +133,13 @@ class EditTailer:
         self.rollback_due = False
 
     def catch_up(self, observer: Observer) -> int:
-        """Apply present edits, but none after the segment in which a rolling upgrade begins; return the number of
+        """Apply present edits, but stop after the segment in which a rolling upgrade begins; return the number of
         applied edits.
 
         Edits that were applied before a fault remain applied, and the next call continues after them.
 
         Raises:
-            JournalError, StorageError, OSError: edits cannot be read, or some are missing.
+            JournalError, StorageError, OSError: edits are unreadable or missing.
             ReplayError, ImageFormatError: an edit cannot be applied; the namespace has to be loaded again.
             CheckpointCancelledError: the observer cancelled.
         """
@@ -156,8 +156,8 @@ class EditTailer:
     def _apply_view(self, observer: Observer) -> bool:
         """Apply the edits of one view; return whether another view may contain more."""
         before = self._warm.last_txid
-        # Such an operation is read only from the finalized segment, because JournalNodes still return the open part
-        # from their caches.
+        # Read such an operation only from the finalized segment, because JournalNodes still return the open part from
+        # their caches.
         held = self._held_at == before + 1
         view = self._source.view(before + 1, in_progress=self.in_progress and not held)
         self.source_txid = max(view.last_txid, self.source_txid if held else -1)
@@ -180,7 +180,7 @@ class EditTailer:
             ops = segment.transactions(first)
             self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
         else:
-            # The rest of a partly applied segment is read again from the source.
+            # Read the rest of a partly applied segment again from the source.
             read = segment.read if segment.first < first else None
             self._warm.apply(
                 segment.read(first), expected=total, observer=observer, watch=self._note_upgrade, read=read
@@ -194,7 +194,7 @@ class EditTailer:
             self._upgrade_finalized(self._ended)
             self._ended = None
         if self._started is not None:
-            # If the next call fails, a rollback image is made, because it is unknown whether one exists.
+            # If the next call fails, make a rollback image, because it is unknown whether one exists.
             self.rollback_due = True
             started, self._started = self._started, None
             self.rollback_due = not self._has_rollback_image(started)
@@ -218,7 +218,7 @@ class EditTailer:
         self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply, read=tail.read)
 
     def _may_apply(self, op: EditOp) -> bool:
-        """Return False for START and FINALIZE, which are held until their segment has ended."""
+        """Return False for START and FINALIZE, because the tailer holds them until their segment has ended."""
         if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
             self._held_at = op.txid
             return False

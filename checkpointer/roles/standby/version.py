@@ -1,9 +1,9 @@
 """VERSION of a standby: comparison with the active's VERSION, and reactions to a difference.
 
 Two numbers in VERSION show changes of the cluster. cTime changes with each upgrade and each rollback; the end of a
-rolling upgrade changes only the layout. Therefore the same cTime with a newer layout means our history in a new layout,
-and any other difference means another history. During a rolling upgrade, neither number is final, because the upgrade
-may be rolled back.
+rolling upgrade changes only the layout. Therefore, the same cTime with a newer layout means our history in a new
+layout; any other difference means another history. During a rolling upgrade, neither number is final, because the
+upgrade may be rolled back.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class VersionAction(Enum):
     """Action that the VERSION of the active NameNode requires.
 
     NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
-    upgrade was finalized; our images belong to the same history, and new ones are written in the new layout. FETCH: an
-    upgrade or a rollback began another history; fetch the active's image, like `hdfs namenode -bootstrapStandby`.
+    upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an upgrade
+    or a rollback began another history; fetch the active's image, like `hdfs namenode -bootstrapStandby`.
     """
 
     NONE = "none"
@@ -40,12 +40,12 @@ class VersionAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActiveVersion:
-    """The active NameNode's report about itself.
+    """VERSION, rolling upgrade and newest image that the active NameNode reports.
 
     Attributes:
         address, http_address: RPC address as `host:port`, and HTTP address as `http://host:port`.
         rolling: whether a rolling upgrade is in progress; None if the NameNode does not support the query (Hadoop 2).
-        image_txid: txid of its newest image.
+        image_txid: txid of the NameNode's newest image.
     """
 
     address: str
@@ -133,7 +133,7 @@ class VersionWatch:
 
     @property
     def alarm(self) -> str:
-        """Reason why our images cannot belong to the cluster; "" if they can."""
+        """Reason why our images cannot belong to the cluster, or ""."""
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
@@ -148,7 +148,7 @@ class VersionWatch:
         """
         if not self._doubted.is_set():
             return
-        # Cleared first, so that a call of `doubt` during the check is not lost.
+        # Clear the doubt first, so that a call of `doubt` during the check is not lost.
         self._doubted.clear()
         resolved = False
         try:
