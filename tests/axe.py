@@ -15,7 +15,7 @@ _FILE = Path("~/.cache/hdfs-checkpointer-tests").expanduser() / f"axe-core-{_VER
 
 
 class MissingAxeError(Exception):
-    """axe-core cannot be used here; the message gives the reason in one sentence."""
+    """The lack of a usable axe-core; the message gives the reason in one sentence."""
 
 
 def axe() -> str:

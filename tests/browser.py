@@ -24,7 +24,7 @@ _PACKAGE = "chromium"
 
 
 class MissingBrowserError(Exception):
-    """A browser cannot run here; the message gives the reason in one sentence."""
+    """The lack of a usable browser; the message gives the reason in one sentence."""
 
 
 def installed() -> Path:
@@ -78,7 +78,7 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser; if it is missing, tests are skipped, or fail if the browser is required."""
+    """The browser; without a browser, skip tests, or fail them if the browser is required."""
     try:
         with browser() as running:
             yield running

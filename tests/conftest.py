@@ -22,7 +22,7 @@ from tests.depth import deep, sample, scaled
 from tests.scheduling import SharedJvms
 
 _EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 3, 4, 1, 1, 1
-"""Parameter sets of one test function in the quick tier; fewer if each of them takes longer."""
+"""Number of parameter sets of one test function in the quick tier; fewer for slow tests."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
 """Prefixes of recorded cases' names; a sample contains cases with each prefix."""
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
@@ -38,7 +38,7 @@ sys.dont_write_bytecode = False
 # Tests compare kernels with their Python forms and count fallbacks, so all kernels run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
-# collected modules are kept until the end, so garbage collection would free little, but take a sixth of the time
+# pytest keeps collected modules until the end, so garbage collection would free little, but take a sixth of the time
 gc.disable()
 
 # No deadlines, because a kernel's first call compiles the kernel, and machines are sometimes slow.
@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _everything(metafunc.config) or len(sets) < 2:
         return
     left = [each for each in sets if all(mark.name != "deep" for mark in each.marks)]
-    # if all sets are marked `deep`, the remaining one is skipped below
+    # if all sets are marked `deep`, the hook below skips the remaining set
     sets[:] = _sampled(left, _kept(metafunc), metafunc.definition.nodeid) if left else sets[:1]
 
 

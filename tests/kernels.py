@@ -1,8 +1,8 @@
 """Compilation of all kernels, including those of the tools and the benchmarks.
 
 `make interop-setup` runs this module on two cores, so that the workers of a test run do not each compile the kernels.
-If two processes need a kernel at the same time, both compile it. Therefore the second process begins with kernels that
-the first one does not need. The two processes then need the common kernels at different times.
+If two processes need a kernel at the same time, both compile it. Therefore, the second process begins with kernels that
+the first process does not need. The two processes then need the common kernels at different times.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Case:
         return target / "current"
 
     def expected_images(self) -> list[Path]:
-        """Return the correct images: the SecondaryNameNode's, and a NameNode's own if it differs."""
+        """Return the correct images: the SecondaryNameNode's image, and the NameNode's image if it differs."""
         return [self.image(folder) for folder in ("after", "after_nn") if (self.path / folder).is_dir()]
 
     def differences(self, actual: Path) -> list[str]:

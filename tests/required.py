@@ -1,6 +1,6 @@
 """Parts that a test run requires, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
 
-A test whose real counterpart is missing is skipped, or fails if the counterpart's name is in that list. `.ci/run`
+A test whose real counterpart is missing is skipped, or fails if the counterpart's name is in the list. `.ci/run`
 contains the list.
 """
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 _SPARK = "tests/pipeline"
-# these modules start their own processes
+# these modules start separate processes
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
 _OF_A_MODULE = {
     "tests/checkpointer/test_leadership.py",
@@ -17,7 +17,7 @@ _OF_A_MODULE = {
     "tests/journal/test_bookkeeper_kills.py",
     "tests/test_hints.py",
 }
-# each module has its own Kerberos realm
+# each module has a separate Kerberos realm
 _BY_MODULE = "tests/kerberos"
 _SHARED = {
     "Hadoop's loader": {

@@ -14,7 +14,7 @@ def site_xml(values: Mapping[str, str]) -> str:
 
 
 def write_site(folder: Path, values: Mapping[str, str], name: str = "hdfs-site.xml") -> Path:
-    """Write a configuration file in `folder`, which is created if it is missing; return the folder."""
+    """Write a configuration file in `folder`, and create the folder if it is missing; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(site_xml(values))
     return folder

@@ -1,4 +1,4 @@
-"""Random operations that a NameNode could have logged. They use few names, so that paths are reused often."""
+"""Random operations that a NameNode could have logged, with few names, so that paths often occur again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage directories with given operations, and the content of restored ones."""
+"""Storage directories with given operations, and the content of restored directories."""
 
 from __future__ import annotations
 

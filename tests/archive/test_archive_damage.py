@@ -1,4 +1,4 @@
-"""A flipped bit in an archive is found, its file is named, and only moments that need the file are lost."""
+"""Readers find a flipped bit in an archive and name the file; only moments that need the file are lost."""
 
 from __future__ import annotations
 

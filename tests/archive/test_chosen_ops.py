@@ -1,4 +1,4 @@
-"""Operations of a few kinds are found as if all operations were decoded."""
+"""A search for a few kinds of operations finds the same operations as a complete decoding."""
 
 from __future__ import annotations
 

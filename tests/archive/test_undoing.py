@@ -1,4 +1,4 @@
-"""Replay without single transactions: removed inodes are restored, and later changes stay."""
+"""Replay without single transactions restores removed inodes and keeps later changes."""
 
 from __future__ import annotations
 

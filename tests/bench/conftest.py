@@ -1,4 +1,4 @@
-"""Hadoop 2.7.3 for the tests that need it: the benchmarks write images and edits of its layout."""
+"""Hadoop 2.7.3 for benchmark tests, because the benchmarks write images and edits of its layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of a standby measures only checkpoints that were actually made."""
+"""The benchmark of a standby measures only checkpoints that the standby really made."""
 
 from __future__ import annotations
 

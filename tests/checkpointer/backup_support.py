@@ -86,7 +86,7 @@ def play(namenode: NamenodeDouble) -> None:
 
 
 def assert_follows(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """Check that the daemon receives all recorded edits, and that its checkpoint is equal to Hadoop's."""
+    """Check that the daemon receives all recorded edits, and that its checkpoint equals Hadoop's checkpoint."""
     assert in_sync(daemon), daemon.role.alarms()
     play(namenode)
     assert in_sync(daemon), daemon.role.alarms()

@@ -1,7 +1,7 @@
 """First checkpoints and counts of each role in a process that has done only the work of `checkpointer compile`.
 
-Run as a program in its own folder, the module prints a JSON object. For each checkpoint or count, the object contains
-the kernels that were not yet compiled, with the types of their arguments.
+Run as a program in a separate folder, the module prints a JSON object. For each checkpoint or count, the object
+contains the kernels that were not yet compiled, with the types of their arguments.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def merged_around_cache(folder: Path) -> None:
     """Merge an image with open files as if the page cache could not hold it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "exceeds_page_cache", lambda size: True)
-        # reads through the cache, since the file system may have no others
+        # reads through the cache, because the file system may not support direct reads
         patch.setattr(direct_reader, "_DIRECT", os.O_CLOEXEC)
         merged(folder, OPEN_FILES)
 

@@ -108,7 +108,7 @@ class Quorum:
         return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
 
     def settled_epochs(self) -> list[int]:
-        """Wait until the promises of all running nodes agree, since a writer waits only for a majority; return them."""
+        """Wait until all running nodes have the same promise, since a writer waits only for a majority; return all."""
         found: list[int] = []
 
         def agree() -> bool:
@@ -135,7 +135,7 @@ def config_of(quorum: Quorum, tmp_path: Path, *addresses: str, **changes: Any) -
 
 @contextmanager
 def stub_on(quorum: Quorum, config: StubConfig) -> Iterator[NameNodeStub]:
-    """Yield a stub that writes its edits to the quorum and to its own directories."""
+    """Yield a stub that writes its edits to the quorum and to its directories."""
     shared = replace(config, edits=(*config.edits, quorum.uri), shared_edits=quorum.uri)
     with NameNodeStub(shared) as stub:
         yield stub

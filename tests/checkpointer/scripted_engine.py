@@ -21,7 +21,7 @@ MD5 = "00" * 16
 
 
 def install(folder: Path) -> Path:
-    """Return a folder for PYTHONPATH with an entry point that precedes that of `pipeline`."""
+    """Return a folder for PYTHONPATH with an entry point that precedes the entry point of `pipeline`."""
     metadata = folder / "scripted_engine-1.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: scripted-engine\nVersion: 1\n")

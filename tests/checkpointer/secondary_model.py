@@ -1,7 +1,7 @@
 """An in-memory model of a secondary whose NameNode is set back at random; see `set_back_model`.
 
-The secondary uses the product's own `SecondaryPast` and `prove` in the steps of its role. The NameNode may be set back
-between two steps. Files, sockets and images are not modelled.
+The secondary uses the product's `SecondaryPast` and `prove` in the steps of its role. The NameNode may be set back
+between two steps. The model has no files, sockets and images.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ModelSecondary:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Make an image of everything up to a roll; there is no result if the NameNode was set back in between."""
+        """Make an image of everything up to a roll; make no image if the NameNode was set back in between."""
         namenode = self._namenode
         if self.images and max(self.images) > namenode.newest:
             self._set_aside(PastFinding.LOST)
@@ -128,7 +128,7 @@ class ModelSecondary:
         image = ImageId(max(self.images), self.images[max(self.images)])
         if self._namenode.images.get(image.txid) == image.md5:
             return
-        # Setting a NameNode back during the transfer first stops the NameNode, which ends the transfer.
+        # A set-back during the transfer first stops the NameNode, so that the transfer ends.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._past.compare(image, self._witness())
         self.hasty = hasty
@@ -164,7 +164,7 @@ def run_idle_history(seed: int, *, extra: Sequence[int], restarts: bool, steps: 
     """Run a history without a set-back and without changes after the first transactions.
 
     Args:
-        extra: number of transactions before its oldest image that the NameNode retains.
+        extra: number of transactions that the NameNode retains before its oldest image.
         restarts: whether the NameNode is sometimes restarted.
     """
     chance = random.Random(seed)

@@ -1,7 +1,7 @@
 """A NameNode that is set back at random, and one of our nodes, both in memory. Every offered image is checked.
 
-The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are not modelled. An
-image is the digest of the history from which it was made, so that an image of a lost past is recognised immediately.
+The node uses the product's `TxnRecorder`, `PastWatch` and `prove`; the model has no files, sockets and images. An image
+is the digest of the history from which it was made, so that an image of a lost past is recognised immediately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 
 
 class LostPastOfferedError(AssertionError):
-    """The NameNode accepted an image that does not belong to its past."""
+    """An accepted image that does not belong to the NameNode's past."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class ModelNamenode:
         extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
         set_backs: number of set-backs that lost transactions.
         active: which of the two NameNodes of the cluster is active.
-        starts: how often each of them was started.
+        starts: number of starts of each NameNode.
     """
 
     random: random.Random
@@ -210,7 +210,7 @@ class ModelProvenances:
 
 
 class ModelWitness:
-    """The NameNode as a witness; sometimes it is set back during a query, or does not answer."""
+    """The NameNode as a witness, which is sometimes set back during a query, or does not answer."""
 
     def __init__(self, node: ModelNamenode, *, hasty: float) -> None:
         self._node = node
@@ -246,7 +246,8 @@ class ModelNode:
     Args:
         in_progress: whether the node reads open segments.
         keeps_edits: whether the node is a backup node, which first applies the segments of its own disk, and compares
-            nothing before it makes an image. It starts over if the NameNode has fewer transactions than that disk.
+            nothing before it makes an image. The node starts over if the NameNode has fewer transactions than this
+            disk.
 
     Attributes:
         hasty: fraction of comparisons during which the NameNode is set back.
@@ -324,7 +325,7 @@ class ModelNode:
                 most = self._apply(segment, most)
 
     def _fetch_segments(self) -> None:
-        """Add the NameNode's segments that follow those on the disk of a backup node."""
+        """Add the NameNode's segments that follow the segments on the disk of a backup node."""
         if not self._keeps_edits:
             return
         for segment in self._namenode.segments:
@@ -362,7 +363,7 @@ class ModelNode:
         image = ImageId(txid, self.images[txid])
         if txid in self._namenode.images and self._namenode.images[txid] == image.md5:
             return
-        # Setting a NameNode back during the transfer first stops the NameNode, which ends the transfer.
+        # A set-back during the transfer first stops the NameNode, so that the transfer ends.
         hasty, self.hasty = self.hasty, 0.0
         verdict = self._watch.confirm(image)
         self.hasty = hasty

@@ -1,4 +1,4 @@
-"""Transactions and segments of a NameNode in memory, a witness of them, and provenances, for tests of the past."""
+"""Transactions and segments of a NameNode in memory, a witness of both, and provenances, for tests of the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the checks of NameNodes, the leader and thresholds, based on made-up facts."""
+"""Decisions of the checks of NameNodes, the leader and thresholds, based on constructed facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the checks of a daemon: its image's age, transactions, alarms and archive."""
+"""Decisions of the checks of a daemon: age of the image, transactions, alarms and archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a daemon: limits of their memory, and the end of all their children."""
+"""Processes that a daemon starts: memory limits, and the end of all child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpointer compile`: the preparation done by installed packages."""
+"""`checkpointer compile`: the preparations of installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits in a backup node's own directories that are damaged, left over, or belong to another past."""
+"""Edits in a backup node's directories that are damaged, left over, or belong to another past."""
 
 from __future__ import annotations
 

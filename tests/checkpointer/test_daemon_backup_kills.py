@@ -1,4 +1,4 @@
-"""A backup node killed at every step of its life: nothing acknowledged is lost, and the next process continues."""
+"""A backup node killed at every step of its life: no acknowledged edit is lost, and the next process continues."""
 
 from __future__ import annotations
 

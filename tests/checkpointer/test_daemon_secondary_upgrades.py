@@ -1,4 +1,4 @@
-"""A secondary after an upgrade of its NameNode: new images have the new layout, as Hadoop's own would."""
+"""A secondary after an upgrade of its NameNode: new images have the new layout, as with Hadoop's secondary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of replay: a daemon makes and offers no image if the active NameNode's settings differ from its own."""
+"""The settings of replay: a daemon makes and offers no image if the active NameNode has different settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are named like images but are not images: they are ignored, and prove nothing."""
+"""Files that are named like images but are not images: all roles ignore them, and conclude nothing from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest image cannot be read, but an older one and all later edits exist (HDFS-3049)."""
+"""An unreadable newest image, with an older image and all edits after it (HDFS-3049)."""
 
 from __future__ import annotations
 

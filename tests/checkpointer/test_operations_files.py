@@ -1,4 +1,4 @@
-"""Files an operator installs and reads: systemd units, and docs/operations.md and docs/runbook.md against the code."""
+"""Files for operators: systemd units, and docs/operations.md and docs/runbook.md compared with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standby or backup node keeps an image that the NameNode has purged while anything still proves the image's past."""
+"""A standby or backup node keeps an image that the NameNode has purged, as long as other evidence proves its past."""
 
 from __future__ import annotations
 

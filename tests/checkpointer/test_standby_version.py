@@ -1,4 +1,4 @@
-"""VERSION of a standby after upgrades and rollbacks of the cluster, and images fetched when edits are missing."""
+"""VERSION of a standby after upgrades and rollbacks of the cluster, and fetches of images when edits are missing."""
 
 from __future__ import annotations
 

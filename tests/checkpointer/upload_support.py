@@ -28,8 +28,7 @@ def never() -> bool:
 
 @contextmanager
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if there is
-    none.
+    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if it is empty.
 
     Before the response, the server waits for `hold` without reading. The stub never responds in the middle of a body.
     """
@@ -72,7 +71,7 @@ def refusal(status: int) -> bytes:
 
 
 def equal(address: str, rules: ReplayRules, **options: object) -> str:
-    """Return that the NameNode's settings of replay are ours."""
+    """Report that the NameNode's settings of replay equal ours."""
     return ""
 
 

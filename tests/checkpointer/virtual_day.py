@@ -71,7 +71,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         return DebugExecutor()
 
     def wakeup(self) -> None:
-        """Do nothing, since no thread sleeps."""
+        """Do nothing, because no thread sleeps."""
 
     def start(self, *arguments: Any, **options: Any) -> None:
         super().start(*arguments, **options)
@@ -81,7 +81,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         super().shutdown(wait)
 
     def run(self, seconds: float, after: Callable[[], None]) -> None:
-        """Advance the time, and run each job when it is due; `after` is called after each job."""
+        """Advance the time, and run each job when it is due; call `after` after each job."""
         end = self._clock.passed + seconds
         while True:
             wait = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.wall()

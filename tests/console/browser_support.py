@@ -113,7 +113,7 @@ class ShownDaemon:
 
 
 class BelowPath:
-    """A proxy's view of an application: requests below a path reach it without the path; all others are refused."""
+    """A proxy in front of an application: forwards requests below a path without the path, and refuses all others."""
 
     def __init__(self, application: Callable[..., Iterable[bytes]], path: str) -> None:
         self._application = application
@@ -146,7 +146,7 @@ def shown_daemon(root: Path, path: str = "", config: CheckpointConfig | None = N
 
 @dataclass
 class Opened:
-    """A page with its requests, and what the browser logged."""
+    """A page with its requests, and the messages that the browser logged."""
 
     page: Page
     requests: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A console with a made-up status, and its responses."""
+"""A console with a constructed status, and its responses."""
 
 from __future__ import annotations
 

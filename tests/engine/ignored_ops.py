@@ -45,7 +45,7 @@ class Ignored:
 
     Attributes:
         before: the preceding operations.
-        layouts: layouts in which it has no effect.
+        layouts: layouts in which the operation has no effect.
         keeps_header: whether the last inode id also stays unchanged; some operations always raise it.
     """
 

@@ -1,4 +1,4 @@
-"""Small images for replay tests: written by ImageWriter, read with the protobuf library alone."""
+"""Small images for replay tests, which ImageWriter writes and the protobuf library alone reads."""
 
 from __future__ import annotations
 

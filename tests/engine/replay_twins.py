@@ -74,8 +74,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays are in files, as they are beyond a memory limit. Half of the segments are replayed `in_pieces`; in the
-    deep tier, all segments are.
+    All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`; in the deep
+    tier, it replays all of them so.
 
     Args:
         ignored: number of operations without effect in plain replay.
@@ -93,7 +93,7 @@ def check_twins(
 
 @contextmanager
 def in_pieces(chance: random.Random) -> Iterator[None]:
-    """Make kernels return after a few operations, and let Python apply some of the following ones."""
+    """Make kernels return after a few operations, and let Python apply some of the following operations."""
     run = CompiledReplay.run
 
     def run_in_pieces(self: CompiledReplay, cursor: SegmentCursor, limit: int, checked: int) -> int:
@@ -139,7 +139,7 @@ def check_segment(
 def check_update(ours: IndexArrays | None, scanned: IndexArrays) -> None:
     """Check that the adapted index equals an index from a scan of the new image."""
     if ours is None:
-        # allowed only if an inode was added whose id is not the highest
+        # allowed only if an inode with an id below the highest was added
         assert scanned.slots.size
         return
     for name in ("slots", "type_quota_ids", "directory_ids", "directory_offsets"):

@@ -126,7 +126,7 @@ class SnapshotReader:
         return {self.name(holder): holder for holder in held}
 
     def children(self, directory: int, snapshot: int) -> dict[bytes, Holder]:
-        """Return the children of a directory at a snapshot, by undoing the changes since then diff by diff."""
+        """Return the children of a directory at a snapshot: undo the changes since the snapshot, diff by diff."""
         held = dict(self.kept.get(directory, {}))
         for diff in reversed(self.diffs_from(directory, snapshot)):
             for name in diff.created:

@@ -40,7 +40,7 @@ def retitle(old: str, new: str, path: str = "/s", mtime: int = 2000) -> EditOp:
 class Outcome:
     """An image with snapshots; tests name its inodes by their paths in the image of `Setting`.
 
-    Without `whole`, the image may refer to removed inodes, like Hadoop's own images.
+    Without `whole`, the image may refer to removed inodes, like images of Hadoop.
     """
 
     def __init__(self, image: bytes, ids: dict[str, int], *, whole: bool = True) -> None:

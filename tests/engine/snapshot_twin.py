@@ -59,9 +59,7 @@ class Node:
         return sum(block.num_bytes for block in self.blocks)
 
     def seen(self, *, present: bool) -> Seen:
-        """Return the view that the reader must return; the length of a file that was open at a snapshot is not
-        recorded.
-        """
+        """Return the expected view of a reader, without the length of a file that was open at a snapshot."""
         xattrs = tuple(sorted(self.xattrs.items()))
         if self.children is not None:
             return Seen(self.inode_id, self.user, self.mode, xattrs, self.quotas)
@@ -83,8 +81,8 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Translator of steps into operations that fit the tree, which are applied here immediately. Without `hadoop3`,
-    operations that only Hadoop 3 handles correctly are skipped; see `can_shorten` and `can_join`.
+    """Translator of steps into operations that fit the tree, which it applies to its tree immediately. Without
+    `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and `can_join`.
     """
 
     def __init__(self, root: Node, last_inode_id: int, *, hadoop3: bool) -> None:

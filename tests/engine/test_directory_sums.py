@@ -1,4 +1,4 @@
-"""Sums of directories that are kept with a warm namespace, compared with a walk over all inodes."""
+"""Sums of directories that a warm namespace stores, compared with a walk over all inodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs of a directory are read only when they are needed."""
+"""Replay reads older diffs of a directory only when it needs them."""
 
 from __future__ import annotations
 

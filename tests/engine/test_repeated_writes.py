@@ -1,4 +1,4 @@
-"""One namespace is written more than once: a write computes numbers for its image and does not change the memory."""
+"""Repeated writes of one namespace: a write computes numbers for the image, and does not change the namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of the operations that create and write files, and of the counters that go with them."""
+"""Replay of the operations that create and write files, and of the related counters."""
 
 from __future__ import annotations
 

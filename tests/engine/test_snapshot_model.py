@@ -1,4 +1,4 @@
-"""Snapshots under random operations, compared with a twin that stores a full copy of the tree for each of them."""
+"""Snapshots under random operations, compared with a twin that stores a full copy of the tree for each snapshot."""
 
 from __future__ import annotations
 

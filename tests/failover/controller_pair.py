@@ -138,9 +138,7 @@ class Pair:
         return self.servers[name].controller.facts()
 
     def expire(self, name: str) -> bool:
-        """End the controller's session by closing it in a second client with its id; return False if there is no
-        session.
-        """
+        """End the controller's session: a second client with its id closes it. Return False without a session."""
         found = self.servers[name].election._session
         session = None if found is None else found._client.client_id
         if session is not None:

@@ -19,9 +19,9 @@ _SESSION_MILLISECONDS = 20_000
 
 
 def end_session(hosts: str, session: tuple[int, bytes]) -> None:
-    """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id.
+    """End a session of another client, as ZooKeeper does after its timeout: close it with the same id.
 
-    Both requests are sent together, so that the owner has no time to reclaim its session, which would be another event.
+    The function sends both requests together, so that the owner has no time to reclaim its session.
     """
     session_id, password = session
     connect = Connect(0, 0, _SESSION_MILLISECONDS, session_id, password, False).serialize()

@@ -1,6 +1,6 @@
 """Three controllers and a ZooKeeper in simulated time: expired sessions, lost responses, and freezes.
 
-Guarantees of ZooKeeper: the requests of a session are performed and answered in order, and a watch fires before any
+Guarantees of ZooKeeper: it performs and answers the requests of a session in order, and a watch fires before any
 response that shows the change. A session ends no earlier than one timeout after the last message of its owner, together
 with its ephemeral znodes. Everything else is random: the time of each arrival, and the order in which kazoo's threads
 deliver responses, watches and changes of the connection.
@@ -361,8 +361,8 @@ class World:
             self._compare(node)
 
     def _compare(self, node: Node) -> None:
-        """Leave the election and rejoin, because another controller changed the NameNode, for example by fencing the
-        NameNode late.
+        """Leave the election and rejoin, because another controller changed the NameNode, for example by a late
+        fencing.
         """
         expected = {ElectorState.ACTIVE: True, ElectorState.STANDBY: False}.get(node.elector.state)
         if expected is not None and expected is not node.active:

@@ -33,10 +33,10 @@ class FakeNameNode:
     The NameNode has no namespace, unlike the double of the stub, because a failover controller only changes its state.
 
     Attributes:
-        unwell: the reason that it reports for bad health.
+        unwell: the reason that the NameNode reports for bad health.
         refusals: responses to transitions, by state.
         pause: event for which each transition to active waits.
-        told: states that were requested.
+        told: requested states.
     """
 
     state: HAState = HAState.STANDBY

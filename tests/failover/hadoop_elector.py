@@ -1,4 +1,4 @@
-"""An elector for the model that decides like Hadoop's ActiveStandbyElector but has our interface."""
+"""An elector for the model, which decides like Hadoop's ActiveStandbyElector but has our interface."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SLEEP = 1.0
 
 
 class HadoopElector:
-    """Elector for which becoming active is one atomic step: events during the step are handled afterwards."""
+    """Elector that becomes active in one atomic step, and handles events during the step afterwards."""
 
     def __init__(self, retries: int = 3) -> None:
         self.state = ElectorState.INIT

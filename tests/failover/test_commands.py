@@ -1,4 +1,4 @@
-"""`checkpointer zkfc`: exit codes are Hadoop's, because scripts rely on them."""
+"""`checkpointer zkfc`: the exit codes are Hadoop's, because scripts rely on these codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server of a controller follows dfs.http.policy, with the cluster's own ssl-server.xml."""
+"""The web server of a controller follows dfs.http.policy, with the cluster's ssl-server.xml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file operation of the product: its input, the operation itself, and the checks that follow."""
+"""A file operation of the product: its input, the operation, and the checks that follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
 
 _MORE_ATTEMPTS = 3
-# Dropped directories are restored, including the last one.
+# Restore dropped directories, including the last directory.
 RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}
 READING = frozenset({ExitCode.BAD_IMAGE, ExitCode.BAD_EDITS})
 

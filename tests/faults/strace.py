@@ -23,12 +23,12 @@ _PID = "{pid}"
 
 
 class MissingStraceError(Exception):
-    """strace cannot inject errors on this system; the message gives the reason in one sentence."""
+    """The lack of a usable strace; the message gives the reason in one sentence."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a process: the call with `number` (from 1) among those of its thread with this name and `path`.
+    """A system call of a process: call `number` (from 1) among the calls of its thread with this name and `path`.
 
     strace counts per thread, so another thread that makes the same call also receives the fault.
 
@@ -79,7 +79,7 @@ def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[
 
 @contextmanager
 def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
-    """Run strace on the process until the process ends; the body of the context must wait for that."""
+    """Run strace on the process until the process ends; the body of the context must wait for this end."""
     command = [strace_program(), "-f", "-o", str(log), *options, "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

@@ -88,7 +88,7 @@ def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
 
 
 def _normalize(inode: pb.INode, layout_version: int) -> None:
-    """Remove fields that a NameNode does not read: those newer than the layout, and all quotas of a type except the
+    """Remove fields that a NameNode does not read: fields newer than the layout, and all quotas of a type except the
     last.
     """
     quotas = inode.directory.typeQuotas.quotas

@@ -33,7 +33,8 @@ _TOUCHED = 4
 
 
 def check_merge(data: bytes, scratch: Scratch) -> bool:
-    """Merge a few edits onto `data`. They touch its root, some children and every section that is decoded completely.
+    """Merge a few edits onto `data`. The edits touch the root, some children and every section that a merge decodes
+    completely.
 
     Raises:
         AssertionError: a good image became damaged, or kernels and plain functions had different results.
@@ -120,5 +121,5 @@ def _children(tree: Tree, path: str, row: int) -> list[tuple[str, int]]:
     try:
         return [(f"{path}/{name.decode('utf-8', 'replace')}", child) for name, child in sorted(tree.children(row))]
     except HdfsError:
-        # the merge itself must find the damage
+        # the merge must find the damage
         return []

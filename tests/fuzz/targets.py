@@ -31,7 +31,7 @@ class Target:
     """A target of fuzzing.
 
     Attributes:
-        check: returns False for input that the product refuses correctly; raises if something is wrong.
+        check: returns False for input that the product refuses correctly; raises an error for a fault of the product.
         seeds: inputs to start from.
         mutate: changes an input.
         corpus: folder in tests/fuzz/corpus with further inputs.

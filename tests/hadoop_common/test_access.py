@@ -1,4 +1,4 @@
-"""Access decisions, and the host names that they depend on."""
+"""Access decisions, and the host names on which they depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory that a process can use: what is free, and the limits of its control groups and of the groups above."""
+"""The memory that a process can use: free memory, and the limits of the process's control groups and their parents."""
 
 from __future__ import annotations
 

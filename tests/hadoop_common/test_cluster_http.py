@@ -1,4 +1,4 @@
-"""HTTP responses are read only up to the limit."""
+"""The client reads HTTP responses only up to the limit."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class DigestClient:
         self.proof = f"rspauth={proof('')}".encode()
 
     def layer(self) -> DigestLayer:
-        """Return the client side of the protection, which is the server side with the keys swapped."""
+        """Return the client side of the protection: the server side with the keys swapped."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("_SIGNING", "_SEALING"):
                 patch.setattr(digest_md5, name, getattr(digest_md5, name)[::-1])

@@ -1,4 +1,4 @@
-"""Arguments for the kernels over snapshot sections, and over the sections that these use; see test_kernel_twins."""
+"""Arguments for the kernels over snapshot sections and the sections that these need; see test_kernel_twins."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def open_records() -> list[bytes]:
     return [*map(encode_delimited, (plain, written, other)), b"\x02\x22\x09", b"\x02\x22\x80", b"\x04\x22\x02\x3a\x09"]
 
 
-# An entry with diffs after its newest one, and ways in which one of them is not plain.
+# An entry with diffs after its newest diff, and kinds of diffs that are not plain.
 LINK_ID, FILE_ID, DIRECTORY_ID = 2, 3, 4
 INODES_OF_KINDS = [
     encode_delimited(pb.INode(type=kind, id=number, name=b"n"))

@@ -1,4 +1,4 @@
-"""Codecs that a NameNode may be unable to load are used only if its own image uses them."""
+"""A merge uses a codec that a NameNode may be unable to load only if the NameNode's image already has this codec."""
 
 from __future__ import annotations
 

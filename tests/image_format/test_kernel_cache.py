@@ -1,4 +1,4 @@
-"""Kernels work even if they cannot be stored on disk; each case runs in its own process with a fresh cache."""
+"""Kernels work even if they cannot be stored on disk; each case runs in a separate process with a fresh cache."""
 
 from __future__ import annotations
 

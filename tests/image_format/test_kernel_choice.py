@@ -1,4 +1,4 @@
-"""Small jobs do not wait for a compiler; each case runs in its own process with a fresh cache."""
+"""Small jobs do not wait for a compiler; each case runs in a separate process with a fresh cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image's digest is computed once while the file is unchanged."""
+"""A process computes an image's digest only once while the file is unchanged."""
 
 from __future__ import annotations
 

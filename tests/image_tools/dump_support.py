@@ -1,4 +1,4 @@
-"""Recorded images with the XML of Hadoop's own viewer."""
+"""Recorded images with the XML of Hadoop's viewer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.image_format.image_support import RECORDED
 
 @dataclass(frozen=True)
 class Viewed:
-    """An image of a case and the viewer's XML of it."""
+    """An image of a case, and the viewer's XML of the image."""
 
     xml: Path
 
@@ -37,7 +37,7 @@ class Viewed:
 
     @property
     def form(self) -> XmlForm:
-        """The form of the viewer's release, which for images before an upgrade is not the release that wrote them."""
+        """The form of the viewer's release; for images before an upgrade, another release wrote the image."""
         return XmlForm.RELEASE_2 if self.release.version.startswith("2.") else XmlForm.RELEASE_3
 
     @property

@@ -1,4 +1,4 @@
-"""Sizes that kernels read from inode records: usual records are read by a shorter path than all others."""
+"""Sizes that kernels read from inode records, with a shorter code path for usual records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check finds every record that a NameNode does not load, and accepts the others."""
+"""The check finds every record that a NameNode does not load, and accepts all other records."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Diffs:
 
 
 class Model:
-    """Every section of an image as messages; `save` writes them as they are now.
+    """Every section of an image as messages; `save` writes their present state.
 
     `extra` replaces or adds whole sections; `order` lists the sections in the order of the source.
     """

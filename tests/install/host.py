@@ -64,14 +64,14 @@ def with_version(wheel: Path, version: str, folder: Path) -> Path:
 
 
 class Host:
-    """A folder that represents a host; a context manager that finally stops all running services.
+    """A folder that represents a host; a context manager that stops all running services at the end.
 
-    In the quick tier, the libraries are those of the tests' environment; in the deep tier, pip installs them from the
-    wheelhouse. Compiled kernels are those of the tests.
+    In the quick tier, the host uses the libraries of the tests' environment; in the deep tier, pip installs them from
+    the wheelhouse. The host uses the compiled kernels of the tests.
 
     Attributes:
         root: folder that represents /.
-        words: words that are replaced in commands.
+        words: words to replace in commands.
     """
 
     def __init__(self, root: Path) -> None:

@@ -40,7 +40,7 @@ def program_in(folder: Path, kernels: Path | None = None) -> tuple[str, ...]:
     """Return the command that runs the version in `folder`.
 
     Args:
-        kernels: cache of compiled kernels; without a cache, nothing is compiled, and kernels run in their Python forms.
+        kernels: cache of compiled kernels; without a cache, kernels run in their Python forms.
     """
     if kernels is None:
         settings = ["CHECKPOINTER_KERNELS=plain"]

@@ -34,10 +34,10 @@ def main(*versions: str) -> int:
 
 
 def _set_up(release: HadoopRelease) -> None:
-    """Install, fetch and compile what is missing.
+    """Install, fetch and compile the missing parts.
 
     Raises:
-        MissingHadoopError: something cannot be fetched or compiled.
+        MissingHadoopError: a part cannot be fetched or compiled.
     """
     _ensure("javac", *_JDK)
     source = release.jars.source

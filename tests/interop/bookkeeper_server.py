@@ -30,14 +30,14 @@ BOOKKEEPER = HadoopRelease(
     0,
     "",
 )
-"""Jars and program, stored like those of a Hadoop release; the fields about NameNodes are unused."""
+"""Jars and program, stored like the jars of a Hadoop release; the fields about NameNodes are unused."""
 
 
 def bookkeeper_ready() -> HadoopRelease:
     """Fetch and compile BookKeeper.
 
     Raises:
-        MissingHadoopError: it cannot be fetched or compiled.
+        MissingHadoopError: BookKeeper cannot be fetched or compiled.
     """
     BOOKKEEPER.jars.ensure()
     BOOKKEEPER.compile_tools()
@@ -105,7 +105,7 @@ def our_bookie(hosts: str, root: Path) -> BookieProcess:
 
 
 def java_bookie(hosts: str, root: Path) -> BookieProcess:
-    """Start BookKeeper's own bookie in the new folder `root`."""
+    """Start BookKeeper's bookie in the new folder `root`."""
     for folder in ("journal", "ledgers"):
         (root / folder).mkdir(parents=True)
     port = free_port()
@@ -127,7 +127,7 @@ def java_bookie(hosts: str, root: Path) -> BookieProcess:
 
 
 def format_ledgers_as_java(hosts: str, root: Path) -> None:
-    """Make the root of the ledgers with BookKeeper's own shell; `root` is a folder for the shell's files."""
+    """Make the root of the ledgers with BookKeeper's shell; `root` is a folder for the shell's files."""
     root.mkdir()
     conf = root / "shell.conf"
     conf.write_text(f"metadataServiceUri=zk+hierarchical://{hosts}/ledgers\n")

@@ -23,7 +23,7 @@ _FOR_EVERY_JVM = "JAVA_TOOL_OPTIONS"
 
 
 def make(release: HadoopRelease) -> None:
-    """Make the archive if it is missing. The tests also run without an archive, so a failure is only reported."""
+    """Make the archive if it is missing. Only print a failure, because the tests also run without an archive."""
     archive = release.class_archive()
     java = java_program("java")
     if archive.exists() or not has_modules(java):

@@ -103,7 +103,7 @@ class HdfsClient:
         return self._jvm.ask(self._folder, self._user, "tool", main_class, *words)
 
     def namespace(self, path: str = "/") -> Namespace:
-        """Return all inodes below `path`, by path, including `path` and snapshots.
+        """Return all inodes at and below `path`, including snapshots, by path.
 
         Each value contains type (directory, file, symlink), owner, group, mode (octal text), replication, block_size,
         length, mtime and atime (ms), xattrs and acl. A live directory also has quota and space_quota.
@@ -124,7 +124,7 @@ class HdfsClient:
 def without_clock_times(namespace: Namespace) -> Namespace:
     """Return `namespace` without the times that Hadoop 2.7 takes from its clock when it replays edits.
 
-    These are the modification times of directories that have snapshots, and of the snapshots themselves.
+    These are the modification times of snapshots, and of directories that have snapshots.
     """
     snapshots = {path for path in namespace if _SNAPSHOT.search(path)}
     volatile = snapshots | {_SNAPSHOT.sub("", path) or "/" for path in snapshots}

@@ -123,8 +123,8 @@ class _Storing(_Server):
 def _young_images(conf: HadoopConf) -> tuple[str, ...]:
     """Return options of a NameNode that accepts images at any time.
 
-    Only that process receives the options, because a checkpointer that reads the same files must not find a checkpoint
-    pending.
+    Only the NameNode's process receives the options, because a checkpointer that reads the same files must not find a
+    checkpoint pending.
     """
     if not conf.release.refuses_young_images or _PERIOD in conf.properties:
         return ()
@@ -178,7 +178,7 @@ class NameNode(_Storing):
         return bool(self.metrics()) and self.state in ("active", "standby") and self._is_started()
 
     def _is_started(self) -> bool:
-        """Return whether calls are accepted; a NameNode reports that it is active before it accepts them."""
+        """Return whether the NameNode accepts calls; it reports that it is active before it accepts calls."""
         if self.conf.properties.get("hadoop.security.authentication") == "kerberos":
             # Tests of privacy read the connections, and a call without login has readable names.
             return port_is_open(self.rpc_address)
@@ -221,7 +221,7 @@ class DataNode(_Server):
 
 
 class SecondaryNameNode(_Storing):
-    """Hadoop's own checkpointer, with the configuration of its NameNode; as a context manager, it is a daemon.
+    """Hadoop's checkpointer, with the configuration of its NameNode; as a context manager, it is a daemon.
 
     Its period, number of transactions and check period are `dfs.namenode.checkpoint.period` (seconds), `.txns` and
     `.check.period` of the configuration when it starts.
@@ -278,7 +278,7 @@ class HaPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1` with a shared `file:` journal, without ZKFC.
 
     nn1 is formatted, nn2 receives a copy of its storage; neither runs yet. As a context manager, it stops both at the
-    end. A test that replaces nn2 starts only nn1 and uses `nn2.conf.folder` as its own configuration.
+    end. A test that replaces nn2 starts only nn1, and uses the configuration `nn2.conf.folder`.
     """
 
     def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:

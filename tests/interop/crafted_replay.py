@@ -49,7 +49,7 @@ blockpoolID=BP-7-127.0.0.1-1
 layoutVersion=-63
 """
 _CLOCK_FROM = 1_600_000_000_000
-"""Later times come from a clock, or are values that lists use on purpose."""
+"""Bound of the times of operations; later times come from a clock, or are deliberate values of a list."""
 _MOST_IN_A_JVM = 1500
 
 
@@ -265,7 +265,7 @@ def _images(*sides: Outcome) -> list[Any]:
 def _name_copies(unlike: Sequence[str], ops: Sequence[EditOp]) -> bool:
     """Return whether the images differ only in blocks that a truncate names for a copy, and Hadoop truncates in place.
 
-    A NameNode logs the block of a copy if a snapshot or an upgrade that was not finalized required the copy. Its own
+    A NameNode logs the block of a copy if a snapshot or an upgrade that was not finalized required the copy. Hadoop's
     replay decides again, when neither may exist any longer, and then keeps a block that the DataNodes do not have.
     """
     blocks = [op.truncate_block.block_id for op in ops if isinstance(op, TruncateOp) and op.truncate_block is not None]

@@ -34,13 +34,13 @@ from tests.interop.stub_pair import StubNode, StubPair
 
 ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
 PARENT = f"/hadoop-ha/{NAMESERVICE}"
-# the promised times are measured in the deep tier; the quick tier also passes on a machine that stalls for a while
+# the deep tier measures the promised times; the quick tier also passes on a machine that stalls for a while
 SESSION_SECONDS = 3 if deep() else 30
 _ANSWER_MILLISECONDS = 2000 if deep() else 60_000
 _STATE_SECONDS = 1.0 if deep() else 60.0
 _HERE = "127.0.0.1"
 _STOP_SECONDS = 600.0
-# acts like a power switch: kills the process with that id and waits until it has ended
+# acts like a power switch: kills the process with the given id and waits until it has ended
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid $target_host $target_port $target_address" >> {log}

@@ -77,7 +77,7 @@ class Hadoop:
         current.mkdir(parents=True)
         for path in (image, image.with_name(image.name + ".md5"), version_file):
             shutil.copyfile(path, current / path.name)
-        # the recording may be of an upgrade, or of a later release of the same line
+        # the recording may come from an upgrade, or from a later release of the same line
         version = (current / "VERSION").read_text()
         (current / "VERSION").write_text(re.sub("layoutVersion=.*", f"layoutVersion={self.release.layout}", version))
         (current / "seen_txid").write_text(f"{txid}\n")

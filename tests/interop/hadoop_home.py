@@ -46,7 +46,7 @@ def java_program(name: str) -> Path:
     """Return `java` or `javac` of JAVA_HOME, else of the search path.
 
     Raises:
-        MissingHadoopError: it is missing.
+        MissingHadoopError: the program is missing.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(name, path=str(Path(home) / "bin") if home else None)
@@ -68,7 +68,7 @@ def java_version(java: Path) -> str:
 
 @dataclass(frozen=True)
 class HadoopRelease:
-    """A release: its jars, our programs for it, and how its servers differ from other releases.
+    """A release: its jars, our programs for the release, and the differences of its servers from other releases.
 
     Attributes:
         name: name of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES, such as `hadoop-3.5.0`.
@@ -97,12 +97,12 @@ class HadoopRelease:
 
     @property
     def refuses_young_images(self) -> bool:
-        """Whether a NameNode answers 409 to an image that arrives before 3/4 of its own period (HDFS-12979)."""
+        """Whether a NameNode answers 409 to an image that arrives before 3/4 of the NameNode's period (HDFS-12979)."""
         return self.numbers >= (3, 3)
 
     @property
     def journal_keeps_layout(self) -> bool:
-        """Whether a JournalNode writes the layout of the namespace into VERSION; 3.3 writes its own."""
+        """Whether a JournalNode writes the namespace's layout into VERSION; 3.3 writes the JournalNode's layout."""
         return not (3,) < self.numbers < (3, 4)
 
     @property
@@ -117,7 +117,7 @@ class HadoopRelease:
 
     @property
     def has_data_nodes(self) -> bool:
-        """Whether its jars suffice for a DataNode; those of 2.7.3, from pip, do not contain Netty."""
+        """Whether its jars are sufficient for a DataNode; the jars of 2.7.3, from pip, do not contain Netty."""
         return self.is_3
 
     @property
@@ -149,7 +149,7 @@ class HadoopRelease:
         return classes
 
     def class_path(self, *folders: Path) -> str:
-        """Return the class path; it includes log4j.properties, unless one of `folders` has its own.
+        """Return the class path; it includes log4j.properties, unless one of `folders` contains this file.
 
         The jars are first, so that an archive of their classes serves every folder.
 

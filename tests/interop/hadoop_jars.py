@@ -25,7 +25,7 @@ SETUP = "run `make interop-setup`"
 
 
 class MissingHadoopError(Exception):
-    """Hadoop cannot run here; the message gives the reason and the package to install in one sentence."""
+    """The lack of a usable Hadoop; the message gives the reason and the package to install in one sentence."""
 
 
 class JarSource(Protocol):
@@ -38,7 +38,7 @@ class JarSource(Protocol):
 
         Args:
             folder: existing folder, on the same file system as its siblings.
-            again: whether an earlier call fetched wrong jars; the files that it kept are then not used.
+            again: whether an earlier call fetched wrong jars, so that this call must not use the files of that call.
 
         Raises:
             MissingHadoopError: nothing can be fetched.
@@ -116,7 +116,7 @@ class Maven:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Fetch like `JarSource`; `again` ignores Maven's own folder."""
+        """Fetch like `JarSource`; `again` ignores Maven's folder."""
         program = shutil.which("mvn")
         if program is None:
             raise MissingHadoopError(

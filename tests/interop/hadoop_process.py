@@ -28,7 +28,7 @@ OPENER = build_opener(ProxyHandler({}), HTTPSHandler(context=ssl._create_unverif
 
 
 class HadoopDiedError(Exception):
-    """A process ended or did not start in time; the message contains the end of its log."""
+    """The early end or the late start of a process; the message contains the end of its log."""
 
 
 class CommandResult:
@@ -88,7 +88,7 @@ def java_command(
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
     java = java_program("java")
     if archive is not None and archive.exists():
-        # otherwise, a JVM that ignores the archive would report this on standard output
+        # without this flag, a JVM that ignores the archive reports this on standard output
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"]
     if has_modules(java):
         for package in _OPENS:

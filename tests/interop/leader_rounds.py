@@ -96,7 +96,7 @@ class Stalls(Beside):
 
 
 class WatchedDaemon:
-    """A secondary with its own proxy in front of ZooKeeper and its own relay in front of the NameNode."""
+    """A secondary with a separate proxy in front of ZooKeeper and a separate relay in front of the NameNode."""
 
     def __init__(self, name: str, root: Path, zookeeper: ZooKeeperServer, rpc: str, http: tuple[str, int]) -> None:
         self.name = name

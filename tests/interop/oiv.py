@@ -40,12 +40,12 @@ def items(
 ) -> Counter[str]:
     """Return the inodes, directories, references, diffs and sections in `text`.
 
-    The number of a reference is replaced by the reference.
+    The reference replaces its number.
 
     Args:
-        clock: times that Hadoop takes from its clock during replay, which differ each time; they are omitted.
-        nowhere: names (directory, name) in created lists that lead to no inode; they are omitted.
-        deleted: ids of blocks whose lengths are omitted.
+        clock: times that Hadoop takes from its clock during replay; the result omits them, because they always differ.
+        nowhere: names (directory, name) in created lists that lead to no inode; the result omits these names.
+        deleted: ids of blocks whose lengths the result omits.
     """
     references = [found.replace("<ref>", "<reference>") for found in _REFERENCE.findall(text)]
     text = _COUNTED.sub("", text)

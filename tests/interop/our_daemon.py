@@ -81,7 +81,8 @@ class OurDaemon(OurProcess):
     def checkpoint(self) -> dict[str, Any]:
         """Run `checkpointer checkpoint --force` with the daemon's configuration and return its output.
 
-        A standby has nothing to save before it has read the end of a segment, so the command is repeated until then.
+        A standby has nothing to save before it has read the end of a segment, so this method repeats the command until
+        then.
         """
         message: dict[str, Any] = {}
 
@@ -99,7 +100,7 @@ class OurDaemon(OurProcess):
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
     def check(self, name: str) -> CommandResult:
-        """Run `checkpointer check --only NAME` for this daemon; its exit codes are those of a Nagios plugin."""
+        """Run `checkpointer check --only NAME` for this daemon; its exit codes are the codes of a Nagios plugin."""
         command = self._command("check", "--role", self.role, "--only", name)
         done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
         return CommandResult(f"check --only {name}", done.returncode, done.stdout, done.stderr)

@@ -100,7 +100,7 @@ def _run(user: str, *command: str) -> Answer:
 
 
 class ReadClient:
-    """A client and the commands that it runs on a directory; `{0}` in a command is replaced by the directory."""
+    """A client and the commands that it runs on a directory; the directory replaces `{0}` in a command."""
 
     def __init__(self, start: Callable[[ExitStack, Path], Ask], script: str) -> None:
         self.start = start

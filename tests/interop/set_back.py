@@ -40,7 +40,7 @@ def prepare_rolling_upgrade(site: Site) -> None:
     """Prepare a rolling upgrade and wait until the NameNode permits its start."""
     alone = isinstance(site, SingleSite)
     if alone:
-        # the NameNode saves the rollback image itself
+        # the NameNode, not a standby, saves the rollback image
         site.client.admin("-safemode", "enter").checked()
     site.client.admin("-rollingUpgrade", "prepare").checked()
     if alone:
@@ -53,7 +53,7 @@ def _upgrade_state(site: Site) -> str:
 
 
 def older_image(site: Site) -> Iterator[None]:
-    """Lose everything except an image, from which the NameNode starts, and after which the journals start over."""
+    """Lose everything except an image; the NameNode starts from this image, and the journals start over after it."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -76,7 +76,7 @@ def _shelved_image(site: Site) -> Path:
 
 
 def older_files(site: Site) -> Iterator[None]:
-    """Restore the storage directories from copies with edits, so that the next transactions reuse txids."""
+    """Restore the storage directories from copies that contain edits, so that the next transactions reuse txids."""
     copies = _copied_stores(site)
     site.start()
     yield
@@ -97,7 +97,7 @@ def _copied_stores(site: Site) -> list[Path]:
 
 
 def upgrade_rollback(site: Site) -> Iterator[None]:
-    """Roll back an upgrade that is not rolling."""
+    """Roll back an ordinary upgrade."""
     site.kill()
     site.start("-upgrade")
     yield
@@ -182,7 +182,7 @@ class Row:
 
     Attributes:
         expected: `heals`: checkpoints of the NameNode's namespace continue automatically; `alarms`: the daemon offers
-            none and an alarm gives the reason; `ends`: the daemon exits with the reason.
+            no image and an alarm gives the reason; `ends`: the daemon exits with the reason.
         down: the daemon is stopped before the event and started after the NameNode has continued.
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
         periodic: only the period triggers checkpoints.
@@ -214,7 +214,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
     """Lose the past of a row; assert that the current namespace is complete, and that the row's expectation is met.
 
     Raises:
-        AssertionError: something is lost, or the daemon does not meet the expectation.
+        AssertionError: an inode is lost, or the daemon does not meet the expectation.
     """
     role = ROLES[row.role]
     with role.site(client_jvm, root, role) as site:
@@ -274,7 +274,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
     """Roll back an upgrade while the daemon is stopped, and then a second upgrade, each to its own beginning.
 
     Raises:
-        AssertionError: a rollback image of the first upgrade reappeared, or something is lost.
+        AssertionError: a rollback image of the first upgrade reappeared, or an inode is lost.
     """
     with role.site(client_jvm, root, role) as site:
         site.ours.update(dict(role.settings))
@@ -416,7 +416,7 @@ def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
 
 
 def _restore_storage(site: Site) -> None:
-    """Let the NameNode use a storage directory again that it has dropped; it does so at the next roll.
+    """Let the NameNode use a dropped storage directory again, which happens at the next roll.
 
     A NameNode drops a directory if an image arrives while it purges older images (see docs/support.md).
     """

@@ -1,6 +1,6 @@
-"""Hadoop clusters that one of our daemons follows: how to build, write and inspect them.
+"""Hadoop clusters that one of our daemons follows, with methods to build, write and inspect them.
 
-A `Role` describes how our daemon runs there, and how the daemon shows that it has all transactions.
+A `Role` describes the daemon's command, and the field that shows its position.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Site(ABC):
     """A writable NameNode, and the configuration of our daemon; a context manager that stops all processes.
 
     Attributes:
-        nn: the NameNode; after it was cloned, the clone.
+        nn: the NameNode; after a cloning, the clone.
         client: writes to the NameNode.
-        ours: the daemon's configuration, with directories of its own.
-        daemon: not started.
+        ours: the daemon's configuration, with separate directories.
+        daemon: the daemon, which the test starts.
     """
 
     nn: NameNode
@@ -78,7 +78,7 @@ class Site(ABC):
 
     @abstractmethod
     def start(self, *arguments: str) -> None:
-        """Start the NameNode and wait until it can be written to."""
+        """Start the NameNode and wait until it accepts writes."""
 
     def kill(self) -> None:
         """Kill the writers of the stores, as a power cut would."""
@@ -93,7 +93,7 @@ class Site(ABC):
 
     @abstractmethod
     def stores(self) -> list[Path]:
-        """Return the cluster's directories with images and edits; the NameNode's own is the first."""
+        """Return the cluster's directories with images and edits; the NameNode's directory is the first."""
 
     def adopt_image(self) -> None:  # noqa: B027 - where there is no other
         """Make the journals start over after the image in the storage of the stopped NameNode."""
@@ -144,7 +144,7 @@ class Site(ABC):
         return without_clock_times(self.client.namespace())
 
     def rollback_images(self) -> list[int]:
-        """Return the txids of the complete rollback images in the NameNode's own storage."""
+        """Return the txids of the complete rollback images in the NameNode's storage."""
         names = (path.name.removesuffix(".md5") for path in self.nn.current.glob("*.md5"))
         return sorted(image.txid for image in map(parse_image, names) if image is not None and image.rollback)
 
@@ -296,8 +296,8 @@ class Role:
 
     Attributes:
         command: the role's name.
-        reads_open: whether it reads transactions before their segment ends.
-        applied: the field of /status with its position; "" if it reads edits only for a checkpoint.
+        reads_open: whether the role reads transactions before their segment ends.
+        applied: the field of /status with the daemon's position; "" if the role reads edits only for a checkpoint.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Our NameNode stub in place of Hadoop's in a pair of NameNodes."""
+"""Our NameNode stub in place of Hadoop's NameNodes in a pair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse the same operation.
 
 `make differential MODES=crafted SEEDS=200` replays 20,000 lists; SEED=2 replays other lists. If both refuse an
-operation, the list is replayed without that operation. `crafted_replay` lists the permitted differences with their
+operation, the list is replayed without that operation. `crafted_replay` lists the permitted differences and the
 reasons.
 """
 

@@ -1,4 +1,4 @@
-"""Random operations on a real NameNode: our merge of its image and edits against its own SecondaryNameNode's.
+"""Random operations on a real NameNode: our merge of image and edits, compared with the SecondaryNameNode's merge.
 
 `make differential SEEDS=200 MODES="snapshot mixed files"` runs more; SEED=2 runs others, and RELEASE=3.4.2 uses that
 release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode
@@ -9,10 +9,10 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
 2. If Hadoop cannot load its own image or replay its own edits, it makes no checkpoint. Our merge may then name the
    damage and stop. If our merge makes an image, a NameNode must load this image.
 3. If no NameNode loads Hadoop's own image, our image may equal it.
-4. An error that `image verify` finds in our image is also in Hadoop's own, such as an unreachable inode. If Hadoop
+4. An error that `image verify` finds in our image is also in Hadoop's image, such as an unreachable inode. If Hadoop
    makes no image, the error is in the image from which it started.
-5. An error that `image verify` finds in the snapshots of Hadoop's image is healed in our image, which equals Hadoop's
-   image after a repair.
+5. If `image verify` finds an error in the snapshots of Hadoop's image, our merge heals the error: our image equals
+    Hadoop's image after a repair.
 6. A created list of Hadoop may be out of order, for example after the rename of a symlink. Hadoop then does not find
    other names in this list, and records later renames wrongly. Created names of that directory may differ.
 """

@@ -1,4 +1,4 @@
-"""Damaged images with a correct digest: we refuse every image that a NameNode refuses; NameNodes load our merges of the
+"""Damaged images with a correct digest: we refuse every image that a NameNode refuses; NameNodes load our merges of all
 others.
 """
 

@@ -1,4 +1,4 @@
-"""Our standby on a quorum of JournalNodes, Hadoop's and ours, that a real active NameNode writes to."""
+"""Our standby on a quorum of JournalNodes, Hadoop's and ours, to which a real active NameNode writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hadoop's own clients and checkpointers on the stub: their work, their view, and how Hadoop reads the stub's files."""
+"""Hadoop's clients and checkpointers on the stub: their work and their view, and reads of the stub's files."""
 
 from __future__ import annotations
 

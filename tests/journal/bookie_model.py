@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Bookie:
-    """A bookie whose journal is a list, of which a part is synced."""
+    """A bookie whose journal is a list with a synced part."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name

@@ -46,7 +46,7 @@ class MemoryNode:
 
 
 class MemoryZNodes:
-    """`ZNodes` in memory. `before` is called before each change, and `after` afterwards; both may raise.
+    """`ZNodes` in memory. `before` runs before each change, and `after` runs afterwards; both may raise errors.
 
     If `after` returns true, the change is executed again, as after a lost response. The `session`s of an ensemble share
     its znodes.
@@ -181,7 +181,7 @@ class LocalBookie:
 
 
 class Cluster:
-    """A number of bookies, and journals on them."""
+    """Several bookies, and journals on these bookies."""
 
     def __init__(self, root: Path, bookies: int = 3, manager: LedgerManager = LedgerManager.FLAT) -> None:
         self.znodes = MemoryZNodes()

@@ -425,7 +425,7 @@ class World:
             assert held >= metadata.ack_quorum, f"entry {entry_id} is on {held} bookies only"
 
     def _check_the_old_writer(self) -> None:
-        """Check that no further entry of the old writer is acknowledged."""
+        """Check that the bookies acknowledge no further entry of the old writer."""
         before = self.oracle.acknowledged
         if self.writer.alive and self.writer.machine.state is LedgerWriterState.OPEN:
             self.writer.add()

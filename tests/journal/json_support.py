@@ -1,4 +1,4 @@
-"""A JSON journal, and journal files that are written by hand."""
+"""A JSON journal, and hand-written journal files."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ def journal(folder: Path) -> Iterator[JsonJournal]:
 
 
 class Steps:
-    """Counter of syncs, renames and removals below a directory; one of the steps can fail, and each can be
-    inspected.
-    """
+    """Counter of syncs, renames and removals below a directory; a test can make a step fail, and inspect each step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         self._root = root

@@ -1,4 +1,4 @@
-"""Servers and writers as processes that a test kills, and checks that nothing acknowledged is lost."""
+"""Servers and writers as processes that a test kills, and checks that no acknowledged transaction is lost."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def recover(journal: Journal, namespace: StorageInfo) -> None:
 
 
 def check_transactions(found: Mapping[int, bytes], acknowledged: Mapping[int, str], label: str) -> None:
-    """Check that the transactions are consecutive, and contain the acknowledged ones byte for byte."""
+    """Check that the transactions are consecutive, and contain the acknowledged transactions byte for byte."""
     assert list(found) == list(range(1, len(found) + 1)), label
     for txid, path in acknowledged.items():
         op = DeleteOp(txid=txid, path=path, timestamp=int(path.rpartition("/")[2]))

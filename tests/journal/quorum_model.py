@@ -40,7 +40,7 @@ class NodeCrashedError(Exception):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State that a node would have after a crash.
+    """State of a node after a crash.
 
     Attributes:
         finalized, opened: records of its segments by first txid; `opened` is optional.
@@ -109,8 +109,8 @@ class ModelNode:
         fetch: returns the content at a URL of another node's /getJournal.
         tells_committed: whether manifests contain the committed txid, as since 3.0.
         caches: whether getJournaledEdits is served.
-        strict: whether to act like our node where it is stricter than Hadoop's: copies of equal length may differ, and
-            the cache has no transactions that a recovery replaced.
+        strict: whether to act like our node where our node is stricter than Hadoop's: copies of equal length may
+            differ, and the cache has no transactions that a recovery replaced.
     """
 
     def __init__(
@@ -424,7 +424,7 @@ class ModelNode:
             raise NewerTxidError("the node lags")
         if since not in self._cache:
             raise EditsCacheMissError("not in the cache")
-        # Hadoop's cache ignores recoveries, so it may have transactions that were replaced on disk.
+        # Hadoop's cache ignores recoveries, so it may have transactions that a recovery replaced on disk.
         txids = range(since, min(max(self._cache), since + max_transactions - 1) + 1)
         content = encode_header(LAYOUT) + b"".join(self._cache[txid] for txid in txids)
         return JournaledEdits(len(txids), content)

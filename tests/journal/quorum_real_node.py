@@ -31,8 +31,8 @@ class _Disk(FaultyDisk):
 
 
 class RealNode:
-    """A `JournalNode` on such a disk; `crash_at` is the number of further disk steps before it crashes, or "" if it
-    never crashes.
+    """A `JournalNode` on a `_Disk`; `crash_at` is the number of further disk steps before the node crashes, or "" if it
+    never does.
     """
 
     def __init__(self, name: str, fetch: Callable[[str], bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Writers, readers and JournalNodes in one thread with simulated time: messages are delayed, lost and repeated."""
+"""Writers, readers and JournalNodes in one thread with simulated time, which delays, loses and repeats messages."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Client:
         self.running.clear()
 
     def look(self) -> None:
-        """Continue the procedures whose calls are decided or have timed out."""
+        """Continue the procedures whose calls have a result or have timed out."""
         for running in list(self.running):
             while not running.ended and self._decided(running):
                 tally = running.tally

@@ -122,7 +122,7 @@ class World:
     def purge(self, actor: Actor) -> None:
         if actor.busy or actor.phase is not Phase.READY or actor.next_txid < 4:
             return
-        # As after a checkpoint, only transactions older than those of every writer are purged.
+        # As after a checkpoint, purge only transactions that are older than every writer's transactions.
         limit = max(self.oracle.purged_below, min(self.oracle.acked, default=1), actor.next_txid - 10)
         self.oracle.purged_below = limit
         actor.client.start(actor.client.writer.purge(limit))
@@ -195,7 +195,7 @@ class World:
             found = reader.newest(first) if tail else reader.streams(first, in_progress=True)
         except QuorumError:
             return
-        # Transactions that cannot be read now, because a node is down, were not shown to a reader.
+        # Transactions that are unreadable now, because a node is down, were not shown to a reader.
         shown = {}
         with suppress(SegmentFetchError):
             for segment in found:

@@ -1,4 +1,4 @@
-"""Writers, bookies and takeovers are killed at random moments, on a real ZooKeeper: nothing acknowledged is lost."""
+"""Writers, bookies and takeovers are killed at random moments, on a real ZooKeeper: no acknowledged entry is lost."""
 
 from __future__ import annotations
 

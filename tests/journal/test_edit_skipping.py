@@ -1,4 +1,4 @@
-"""Operations that are omitted from a segment, and their dependents."""
+"""Operations that a rewrite omits from a segment, and their dependents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of journals that are written and read: failed members are dropped, and later return."""
+"""Writes and reads of journal sets, which drop failed members and later use them again."""
 
 from __future__ import annotations
 

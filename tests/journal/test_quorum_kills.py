@@ -1,4 +1,4 @@
-"""Writer and JournalNodes of a quorum are processes that are killed at random moments: nothing acknowledged is lost."""
+"""Writer and JournalNodes of a quorum, as processes killed at random moments: no acknowledged transaction is lost."""
 
 from __future__ import annotations
 

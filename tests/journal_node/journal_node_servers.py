@@ -1,4 +1,4 @@
-"""JournalNodes with their own servers, in this process or as processes."""
+"""JournalNodes with servers, in this process or as separate processes."""
 
 from __future__ import annotations
 

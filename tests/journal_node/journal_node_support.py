@@ -84,7 +84,7 @@ class Writer:
         return self.node.prepare_recovery(self.request(), first)
 
     def accept(self, first: int, last: int, url: str = "", *, in_progress: bool = True) -> None:
-        """Make the node accept the copy at `url`, by default its own."""
+        """Make the node accept the copy at `url`, by default the node's copy."""
         self.node.accept_recovery(self.request(), SegmentState(first, last, in_progress), url or self.url)
 
 
@@ -104,7 +104,7 @@ class Network:
         self.cut: set[str] = set()
 
     def node(self, name: str, disk: JournalDisk | None = None, *, cache_bytes: int | None = None) -> JournalNode:
-        """Return a node on `disk`, replacing an earlier one of that name."""
+        """Return a node on `disk`, which replaces an earlier node with this name."""
         own = MemoryDisk(name) if disk is None else disk
         node = self.nodes[name] = JournalNode(lambda _: own, fetch=self.fetch, cache_bytes=cache_bytes)
         node.announce(8480, f"memory://{name}")
@@ -141,5 +141,5 @@ def logs(node: JournalNode, since: int = 1, *, in_progress_ok: bool = True) -> l
 
 
 def node_on(disk: JournalDisk) -> JournalNode:
-    """Return a node that does not fetch from others."""
+    """Return a node that does not fetch from other nodes."""
     return JournalNode(lambda _: disk)

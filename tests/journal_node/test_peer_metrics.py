@@ -1,4 +1,4 @@
-"""The promise in /jmx of a JournalNode."""
+"""The promise that a JournalNode reports in /jmx."""
 
 from __future__ import annotations
 

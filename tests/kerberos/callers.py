@@ -30,7 +30,7 @@ def add_users(kdc: Kdc) -> None:
 
 
 def login(kdc: Kdc, who: str, *protections: Protection) -> KerberosLogin:
-    """Return the configuration of `who`, the first part of a principal; all servers are those of `nn` and `jn`."""
+    """Return the login of `who`, the first part of a principal; all servers have the principals `nn` and `jn`."""
     name = f"{who}@{REALM}" if who in USERS else f"{who}/{HOST}@{REALM}"
     namenode = ServerPrincipal("dfs.namenode.kerberos.principal", f"nn/_HOST@{REALM}")
     journalnode = ServerPrincipal("dfs.journalnode.kerberos.principal", f"jn/_HOST@{REALM}")
@@ -63,7 +63,7 @@ def get(
 
 
 def tickets(kdc: Kdc, who: str) -> Path:
-    """Make a cache of tickets, as `kinit` does, for Hadoop's own clients."""
+    """Make a cache of tickets, as `kinit` does, for Hadoop's clients."""
     import gssapi
 
     ours = login(kdc, who)

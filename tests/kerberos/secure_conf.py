@@ -21,7 +21,7 @@ def java_options(kdc: Kdc) -> str:
 
 
 def add_principals(kdc: Kdc) -> None:
-    """Add the servers' principals, each with its own keytab, and add the keys of HTTP to all keytabs."""
+    """Add the servers' principals, each with a separate keytab, and add the keys of HTTP to all keytabs."""
     kdc.add(*(f"{service}/{HOST}" for service in PRINCIPALS))
     for service in ("nn", "sn", "jn"):
         kdc.keytab(f"{service}.keytab", f"{service}/{HOST}", f"HTTP/{HOST}")

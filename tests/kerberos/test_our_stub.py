@@ -1,4 +1,4 @@
-"""Hadoop's own clients and its SecondaryNameNode log in to the stub; strangers do not."""
+"""Hadoop's clients and SecondaryNameNode log in to the stub, which refuses strangers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SPNEGO of our transfers with a real KDC and a small web server that requires it like Hadoop's servers."""
+"""SPNEGO of our transfers with a real KDC and a small web server that, like Hadoop's servers, requires a login."""
 
 from __future__ import annotations
 

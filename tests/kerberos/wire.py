@@ -74,7 +74,7 @@ class Wire:
             try:
                 packet, address = self._socket.recvfrom(1 << 17)
             except TimeoutError:
-                # the end is checked only when no packet arrives, so that all earlier bytes are included
+                # check for the end only when no packet arrives, so that the capture includes all earlier bytes
                 if self._ended.is_set():
                     return
                 continue
@@ -89,7 +89,7 @@ class Wire:
         source, target = struct.unpack_from(">HH", packet, start)
         flags = packet[start + 13] & (_SYN | _ACK)
         if flags & _SYN:
-            # A client of another test may use one of these ports on its own side, so only the server's port counts.
+            # A client of another test may use one of these ports as a client port, so only the server's port counts.
             self._open.pop((source, target), None)
             if (source if flags & _ACK else target) in self._ports:
                 self._open[source, target] = bytearray()

@@ -1,7 +1,7 @@
 """A NameNode for tests of other programs: the stub's RPC calls, streams and image servlet over a recorded edit log.
 
-The edits are recorded instead of written by a namespace, so that tests can compare images with those of Hadoop, and so
-that a roll reveals a known number of transactions. Every request can be made to fail.
+The edits are recordings, so that tests can compare images with Hadoop's images, and so that a roll reveals a known
+number of transactions. A test can make every request fail.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class NamenodeDouble(RecordedNamespace):
         faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP status; for an RPC method,
             or for `ANY_CALL`, "cut", "hang" or an exception. Each call uses the next fault of a list.
         state: HA state; a NameNode that is not active refuses rolls and images.
-        started_at: start of its process as reported by its /jmx, in ms since the epoch; None if it is not reported.
-        recent: period and number of transactions for which images are refused as too recent; None to accept every
-            image. As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
+        started_at: start of its process as its /jmx reports it, in ms since the epoch; None to omit the time.
+        recent: period and number of transactions for which it refuses images as too recent; None to accept every image.
+            As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
         reaches_nodes: whether streams reach backup nodes; with Kerberos, Hadoop's NameNodes cannot log in there.
         reports, ended: values received by errorReport and endCheckpoint.
         layouts_ahead: number of layouts by which the software is newer than the storage, as during a rolling upgrade.
@@ -216,7 +216,7 @@ class NamenodeDouble(RecordedNamespace):
         return ha_service(HaCalls(self, cast(ServiceSwitch, _AnyUser()), automatic=False))
 
     def _served(self, build: Callable[[], Service]) -> Service:
-        """Return a service whose calls are recorded and meet their faults before the stub responds to them."""
+        """Return a service that records each call, and applies the call's fault before the stub responds."""
 
         def handler_of(name: str) -> Handler:
             def handler(request: Any, caller: CallContext) -> Message:
@@ -365,7 +365,7 @@ class _Images(TemporaryStore):
 
 
 class _Web:
-    """The stub's servlets, whose requests meet the faults of the double."""
+    """The stub's servlets, with the faults of the double for their requests."""
 
     def __init__(self, node: NamenodeDouble) -> None:
         self._node = node
@@ -387,7 +387,7 @@ class _Web:
             return sentence_response(fault, "the test wants it so")(environ, start_response)
         ours, theirs = self._node.info.colon_string(), parse_qs(environ["QUERY_STRING"]).get("storageInfo", [""])[0]
         if theirs not in ("", ours):
-            # unlike the stub, a NameNode reveals its own
+            # unlike the stub, a NameNode reveals its namespace in a refusal
             reason = f"This namenode has storage info {ours} but the secondary expected {theirs}"
             return sentence_response(403, reason)(environ, start_response)
         if fault is None:

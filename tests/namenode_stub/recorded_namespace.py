@@ -1,4 +1,4 @@
-"""A recorded namespace: images and edits of a real NameNode; the edits are written and streamed by segment."""
+"""A recorded namespace: images and edits of a real NameNode, which it writes and streams segment by segment."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class RecordedNamespace:
     Attributes:
         written: the newest transaction.
         segment: first transaction of the open segment.
-        busy: whether each segment after the recorded ones contains a change.
-        keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
+        busy: whether each segment after the recorded segments contains a change.
+        keeps_edits: whether it never purges segments, like a NameNode that retains extra edits.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         batches: returns the sizes of the batches in which a given number of transactions is streamed.
         streams: streams to backup nodes by their RPC address.
@@ -131,7 +131,7 @@ class RecordedNamespace:
     # ---- the edit log --------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the finalized segments, without recorded ones that have not ended yet."""
+        """Return the finalized segments, without recorded segments that have not ended yet."""
         found = [each for each in list_segments(self.folder) if each.last is not None]
         return [each for each in found if each.first < self.segment or each.first not in self._ends]
 
@@ -173,7 +173,7 @@ class RecordedNamespace:
             return self.segment
 
     def _begin(self) -> None:
-        """Load the segment that begins at `segment`, or make its file if it is not a recorded one."""
+        """Load the segment that begins at `segment`; make its file if the segment is not recorded."""
         first = self.segment
         if first not in self._ends:
             ops: list[EditOp] = [StartLogSegmentOp(txid=first)]
@@ -195,7 +195,7 @@ class RecordedNamespace:
         self._ends[first] = last
 
     def set_back(self, until: int) -> None:
-        """Discard all edits after the oldest image, and write others, in segments of six, beyond txid `until`."""
+        """Discard all edits after the oldest image, and write other edits, in segments of six, beyond txid `until`."""
         for path in self.folder.glob("edits_*"):
             path.unlink()
         oldest, *later = self.image_txids()

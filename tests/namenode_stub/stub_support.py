@@ -62,8 +62,7 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
 def copy_while_written(source: Path, target: Path) -> None:
     """Copy a storage directory as a crash would leave it; repeat the copy if a roll renames a file.
 
-    seen_txid is copied first, because a copy takes time, and seen_txid must not include segments that began in the
-    meantime.
+    Copy seen_txid first, because a copy takes time, and seen_txid must not include segments that began in the meantime.
     """
     while True:
         shutil.rmtree(target, ignore_errors=True)
@@ -79,7 +78,7 @@ def copy_while_written(source: Path, target: Path) -> None:
 
 
 def checkpoint_of(config: StubConfig, scratch: Path) -> Path:
-    """Make an image of all finalized edits outside the stub's own directory; return its file."""
+    """Make an image of all finalized edits outside the stub's directory; return its file."""
     copy_while_written(config.image_directories[0], scratch)
     for unfinished in (scratch / "current").glob("edits_inprogress_*"):
         unfinished.unlink()

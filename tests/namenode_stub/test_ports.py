@@ -1,4 +1,4 @@
-"""Ports of demos and tests are chosen only once per machine."""
+"""Demos and tests of one machine never choose the same port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated calls are answered from memory, and after a restart from the edits."""
+"""The stub answers repeated calls from memory, and after a restart from the edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClientProtocol over real sockets: the calls of `hdfs dfsadmin`, and which of their effects survive a restart."""
+"""ClientProtocol over real sockets: the calls of `hdfs dfsadmin`, and the effects that survive a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journals of a NameNode: how they are written, and what is reported to checkpointers when they differ."""
+"""The journals of a NameNode: writes, and the reports to checkpointers when the journals differ."""
 
 from __future__ import annotations
 

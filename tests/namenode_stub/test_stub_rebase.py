@@ -1,4 +1,4 @@
-"""A newer base image replaces that of the live namespace while clients continue to change the namespace."""
+"""A newer base image replaces the live namespace's base image while clients continue to change the namespace."""
 
 from __future__ import annotations
 

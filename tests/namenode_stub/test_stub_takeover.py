@@ -1,4 +1,4 @@
-"""A second NameNode that becomes active, while the first one is fenced or stands by; takeovers that fail."""
+"""A second NameNode that becomes active while the first is fenced or stands by, and failing takeovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads edits in the test's own process, and makes segments for tests."""
+"""Reads edits in the process of the test, and makes segments for tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tables and counts of recorded images in a process that only did the work of `checkpointer compile`.
 
-Run as a program in its own folder, the module prints a JSON object. For each case, the object contains the kernels that
-were not yet compiled, with the types of their arguments.
+Run as a program in a separate folder, the module prints a JSON object. For each case, the object contains the kernels
+that were not yet compiled, with the types of their arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A writer of a lake in a separate process, which prints each completed append. Its parent kills it at any time."""
+"""A writer of a lake in a separate process, which prints each completed append. The parent may kill it at any time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rows of the pipeline's tables from the XML of Hadoop's own viewer.
+"""Rows of the pipeline's tables from the XML of Hadoop's viewer.
 
-It reads only the recorded XML and uses none of our code: each row has the columns that this release's viewer prints.
+This module reads only the recorded XML, without our code. Each row has the columns that this release's viewer prints.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class OivTables:
                 "group": text(pool, "groupName"),
                 "permission": number(pool, "mode"),
                 "byte_limit": number(pool, "limit"),
-                # The viewer prints 0 if the image has none.
+                # The viewer prints 0 if the image has no value.
                 "max_relative_expiry": number(pool, "maxRelativeExpiry") or None,
                 "path": None,
             }
@@ -349,7 +349,7 @@ class OivTables:
         return found
 
     def record_counts(self) -> dict[str, int]:
-        """Return the number of records of each section that every image has and whose records this viewer prints."""
+        """Return the number of records of each section that is in every image, if this viewer prints its records."""
         elements = {
             "INODE": "INodeSection/inode",
             "INODE_DIR": "INodeDirectorySection/directory",
@@ -403,7 +403,7 @@ def _file_diff(diff: Element) -> Row:
     blocks = [_block(block) for block in diff.findall("blocks/block")]
     row |= {"block_count": len(blocks), "block_ids": [block["block_id"] for block in blocks]}
     row["block_bytes"] = _total(blocks)
-    # The viewer prints a copy even for a diff without one, with zeros and without an owner.
+    # The viewer prints a copy even for a diff without a copy, with zeros and without an owner.
     row["has_copy"] = copy.findtext("permission") not in {None, "null:null:0000"}
     if row["has_copy"]:
         striped = copy.find("erasureCodingPolicyId") is not None

@@ -71,7 +71,7 @@ class PlainReport:
 
     Attributes:
         rows: all inodes of the current tree, with the columns of the table `inodes`. The rows of `attributes` and
-            `open_files` are those of `random_rows`.
+            `open_files` come from `random_rows`.
     """
 
     rows: Rows
@@ -367,7 +367,7 @@ def _changes(key: str, before: Rows, after: Rows) -> list[Row]:
 
 
 def random_rows(chance: random.Random) -> list[Row]:
-    """Return the inodes of a tree in which everything that a report counts may occur."""
+    """Return the inodes of a tree that may contain everything that a report counts."""
     rows = [{**_row(chance, "DIRECTORY", "/"), "ns_quota": _UNLIMITED}]
     taken = {"/"}
     for number in range(chance.choice([0, 10, 60])):

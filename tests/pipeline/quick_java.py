@@ -24,12 +24,12 @@ def quick_start() -> tuple[str, ...]:
 
 
 def quick_java() -> dict[str, str]:
-    """Return the environment with which the JVMs that a process starts receive these flags."""
+    """Return an environment that passes these flags to all JVMs that a process starts."""
     return {"JAVA_TOOL_OPTIONS": " ".join(quick_start())}
 
 
 def class_path() -> str:
-    """Return the class path of Spark's own launcher, for which an archive is made."""
+    """Return the class path of Spark's launcher, for which the archive is made."""
     jars = spark_jars()
     assert jars is not None
     return os.pathsep.join([str(jars.parent / "conf"), *map(str, jars.glob("slf4j-api-*.jar")), f"{jars}/*"])

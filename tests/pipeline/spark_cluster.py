@@ -32,7 +32,7 @@ _OPENER = build_opener(ProxyHandler({}))
 
 
 class ClusterError(AssertionError):
-    """A process of the cluster, or a driver on it, failed; the message contains the ends of the logs."""
+    """A failure of a process of the cluster, or of a driver on it; the message contains the ends of the logs."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = _START_SECONDS) -> None:

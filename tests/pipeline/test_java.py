@@ -1,4 +1,4 @@
-"""Selection of a Java, and Spark on the bundled one."""
+"""Selection of a Java, and Spark on the bundled Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every number of a report is a plain sum: over the rows of Hadoop's own viewer, and over those of random images."""
+"""Every number of a report is a plain sum: over the rows of Hadoop's viewer, and over the rows of random images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers that our servers accept by default, which are those in Hadoop's own keys."""
+"""Callers that our servers accept by default: the hosts and users in Hadoop's keys."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 @dataclass(frozen=True)
 class Identity:
-    """A key with its chain, its own certificate first."""
+    """A key with its chain, which begins with the key's certificate."""
 
     key: ec.EllipticCurvePrivateKey
     chain: tuple[x509.Certificate, ...]
@@ -66,7 +66,7 @@ class Identity:
 
     @property
     def certificate(self) -> bytes:
-        """Return its own certificate in PEM."""
+        """Return the key's certificate in PEM."""
         return self.chain[0].public_bytes(Encoding.PEM)
 
 

@@ -1,8 +1,8 @@
 """`python -m tests.tls.make_stores FOLDER`: makes the stores in tests/tls/stores with keytool and Hadoop 2.7.3.
 
 `chain.jks` and `chain.p12` contain a key with two certificates above its own; `rsa.jks`, `ec.jks` and `ec.jceks`
-contain self-signed keys with a different password than the store; `trust.*` trust `rsa.jks`. The password of each
-store is `store-secret`, and that of those keys is `key-secret`. `credentials.jceks` contains both under the names in
+contain self-signed keys with a different password than the store; `trust.*` trust `rsa.jks`. The password of each store
+is `store-secret`, and the password of these keys is `key-secret`. `credentials.jceks` contains both under the names in
 ssl-server.xml.
 """
 

@@ -1,4 +1,4 @@
-"""`check --only tls`: each failing step is named, with the next step; also in metrics."""
+"""`check --only tls` names each failing step with the next action; also in metrics."""
 
 from __future__ import annotations
 

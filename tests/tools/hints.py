@@ -39,7 +39,7 @@ PACKAGES = (
 )
 # classes that accept a hint as a positional argument, with the argument's position
 _POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
-# only modules that contain hints, or constants that others pass as hints, are parsed; parsing all takes seconds
+# parse only modules with hints, or with constants that other modules pass as hints; parsing all modules takes seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
 _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 

@@ -1,9 +1,10 @@
 """The interface that a release promises to keep, one fact per line: `python -m tests.tools.interface --write`.
 
-`docs/interface.txt` is the record. The current interface is read from the declarations: click's commands, schemas,
-metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line that
-disappeared stays in the record and makes the test fail until the deprecation rule of `docs/compatibility.md` allows its
-removal. The test also fails if a line was removed from the record by hand although the newest tag's record contains it.
+`docs/interface.txt` is the record. The module reads the current interface from the declarations: click's commands,
+schemas, metrics, keys, error classes, applications, file names, tables. The command above records new lines. A line
+that disappeared stays in the record, and the test fails until the deprecation rule of `docs/compatibility.md` allows
+its removal. The test also fails if a line was removed from the record by hand although the newest tag's record contains
+it.
 """
 
 from __future__ import annotations

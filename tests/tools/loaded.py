@@ -1,8 +1,8 @@
 """Runs the quick tier or the demos together with busy processes: `make test-loaded`, `make demos-loaded`.
 
 Faults that depend on speed (a short limit, an assumed order) appear on a busy machine. Simultaneous runs additionally
-load the machine. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this
-process.
+load the machine. The tool keeps the log of a failed run, and prints a table of the results. Busy processes and runs end
+with this process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def busy(count: int) -> Iterator[list[int]]:
 async def execute(
     command: Sequence[str], directory: Path, environment: dict[str, str], log: Path, limit: float = _HANGS_SECONDS
 ) -> int:
-    """Run a command with its output in `log`; return its exit code, or that of SIGKILL if it exceeds `limit`."""
+    """Run a command with its output in `log`; return its exit code, or SIGKILL's code if it exceeds `limit`."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -121,11 +121,12 @@ def copy_tree(directory: Path) -> None:
 async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> Ended:
     """Run a target of the Makefile; remove its scratch files if it passes.
 
-    A run that shares the machine with others uses its own copy of the tree, so that caches and results are never mixed.
+    A run that shares the machine with other runs uses a separate copy of the tree, so that caches and results never
+    mix.
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     folder.mkdir(parents=True)
-    # The path is short, since a socket's path has at most 107 bytes. Programs of other users have access.
+    # The path is short, because a socket's path has at most 107 bytes. Programs of other users have access.
     scratch, directory = Path(tempfile.mkdtemp(prefix="loaded-")), folder / "tree"
     scratch.chmod(0o755)
     log = folder / "log"

@@ -33,7 +33,7 @@ class CountedNoun(NamedTuple):
 
 
 def is_product(path: Path) -> bool:
-    """Return whether messages of `path`, relative to the root of the repository, are the product's own."""
+    """Return whether messages of `path`, relative to the root of the repository, are messages of the product."""
     return path.parts[0] not in ("tests", "bench") and not path.as_posix().startswith(_HADOOPS)
 
 

@@ -1,4 +1,4 @@
-"""Records a case for `tests/recorded`: random work on a real NameNode, and the output of Hadoop's own tools.
+"""Records a case for `tests/recorded`: random work on a real NameNode, and the output of Hadoop's tools.
 
 python -m tests.tools.record_case NAME --mode MODE --seed SEED --steps STEPS
 
