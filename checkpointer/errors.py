@@ -1,4 +1,4 @@
-"""Errors of a daemon, except those of its merges; each class defines the exit code of a process that ends with it."""
+"""Errors of a daemon, except merge errors; each class defines the exit code of a process that ends with the error."""
 
 from __future__ import annotations
 

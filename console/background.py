@@ -26,7 +26,7 @@ class BackgroundResult(Generic[T]):
 
 
 class BackgroundWork(Generic[T]):
-    """Runner of `work` in a thread; a request for its result starts a run if the last one is older than `seconds`."""
+    """Runner of `work` in a thread; a request for the result starts a run if the last run is older than `seconds`."""
 
     def __init__(self, name: str, work: Callable[[], T], seconds: float, wall: Callable[[], float] = time.time) -> None:
         self._name = name

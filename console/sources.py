@@ -63,7 +63,7 @@ class BriefCache(Generic[T]):
         self._making: dict[object, Future[T]] = {}
 
     def get(self, key: object, make: Callable[[], T]) -> T | None:
-        """Return the value of `key`, computed if the last one is too old; None if another caller takes too long."""
+        """Return the value of `key`, recomputed if it is too old; None if another caller takes too long."""
         with self._lock:
             known, making = self._values.get(key), self._making.get(key)
             if known is not None:

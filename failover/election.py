@@ -424,8 +424,8 @@ class _Session:
             self._events.put(Expired(self._number))
 
     def _fired(self, event: Any) -> None:
-        # kazoo also fires watches when a connection is lost. The response to our own request shows who created a
-        # missing lock.
+        # kazoo also fires watches when a connection is lost. The response to our request shows who created a missing
+        # lock.
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 

@@ -1,4 +1,4 @@
-"""Fences the NameNode that was active last, before the controller makes its own NameNode active."""
+"""Fences the last active NameNode, before the controller makes this host's NameNode active."""
 
 from __future__ import annotations
 

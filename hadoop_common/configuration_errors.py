@@ -1,4 +1,4 @@
-"""Faults in Hadoop's configuration files, collected so that one run reports all of them."""
+"""Faults in Hadoop's configuration files, collected so that one run reports all faults."""
 
 from __future__ import annotations
 

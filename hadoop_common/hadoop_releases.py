@@ -1,4 +1,4 @@
-"""Hadoop releases that this program can report as its own version, with their source revisions."""
+"""Hadoop releases that this program can report in place of its version, with their source revisions."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def connection_for(
 
 
 def _connected(host: str, port: int, limit: WaitLimit) -> _PlainSocket:
-    """Connect to the first address of `host` that answers; raises OSError if none does."""
+    """Connect to the first address of `host` that answers; raises OSError if no address answers."""
     fault: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         peer = _PlainSocket(family, kind, protocol)

@@ -55,7 +55,7 @@ class MappedFile(mmap.mmap):
 
     @property
     def lost(self) -> int:
-        """Offset of the first missing page that was read, or -1 if none."""
+        """Offset of the first missing page that was read, or -1 if no page is missing."""
         return self._lost.offset
 
     @contextmanager

@@ -25,7 +25,7 @@ class Control:
 
     def __init__(self, stop_within: float) -> None:
         self._stop_within = stop_within
-        # unlike Queue and Event, usable in a handler that interrupts its own caller
+        # unlike Queue and Event, usable in a signal handler that interrupts a call of the same object
         self._commands: SimpleQueue[Command] = SimpleQueue()
         self._stopping = False
 

@@ -1,4 +1,4 @@
-"""A thread that serves all connections of one port without blocking on any of them.
+"""A thread that serves all connections of one port without blocking on a single connection.
 
 The loop does not trust peers: it accepts a new connection only within the limits, and closes a connection that misses a
 deadline. At the limit on connections, the loop closes a connection of the peer with the most connections: first a

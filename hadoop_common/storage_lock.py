@@ -49,7 +49,7 @@ def storage_user(directory: Path) -> str:
         found = directory.stat()
         with _held_guard:
             if (found.st_dev, found.st_ino) in _held:
-                # opening and closing the file would release our own lock
+                # opening and closing the file would release this process's lock
                 return _own_name()
         with open_regular(path) as file:
             answer = fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))

@@ -37,7 +37,7 @@ def table_lines(
 ) -> list[str]:
     """Lay out a table without borders; do not break cells, and break titles only between words.
 
-    Text columns come last, and the longest is at the end. In a row wider than `width`, the last cell is on its own
+    Text columns come last, and the longest is at the end. In a row wider than `width`, the last cell is on a separate
     line.
 
     Args:

@@ -75,7 +75,7 @@ class DigestServer:
 
     Args:
         realm, uri: names of the server.
-        protections: offered protections, all of them supported (`supports`).
+        protections: offered protections, which must be supported (`supports`).
         nonce: nonce of the challenge, by default random.
     """
 

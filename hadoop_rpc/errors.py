@@ -281,7 +281,7 @@ class EditsCacheMissError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")
 class NewerTxidError(RemoteError):
-    """Lag of a JournalNode: its newest transaction precedes the requested ones."""
+    """Lag of a JournalNode: its newest transaction precedes the requested transactions."""
 
     default_hint = "Ask the other JournalNodes."
 

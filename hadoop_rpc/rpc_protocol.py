@@ -27,7 +27,7 @@ class RpcProtocol:
     server: ServerKind = ServerKind.NAMENODE
 
     def request(self, method: str) -> type[Message]:
-        """Return the request type of `method`; raises KeyError if the protocol has no such method."""
+        """Return the request type of `method`; raises KeyError if the protocol does not have the method."""
         return GetMessageClass(self.service.methods_by_name[method].input_type)
 
     def response(self, method: str) -> type[Message]:

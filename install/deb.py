@@ -115,7 +115,7 @@ def build(wheelhouse: Path, out: Path) -> Path:
     """Build the package, which requires only Python on the host; return its path in `out`.
 
     Raises:
-        subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
+        subprocess.CalledProcessError: pip or dpkg-deb failed; the program's message is on stderr.
         OSError: a file cannot be written.
     """
     os.umask(0o022)

@@ -104,7 +104,7 @@ def _absolute(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
-    # do not resolve links, because a virtual environment is identified by its own path
+    # do not resolve links, because the path of its `python` identifies a virtual environment
     return str(Path(found).absolute())
 
 

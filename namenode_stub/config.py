@@ -48,7 +48,7 @@ class StubConfig:
         edits: URIs of the journals for edits.
         shared_edits: the journal among `edits` that a standby reads; always required; "" if there is none.
         required_edits: other journals without which the stub must stop.
-        minimum_edits: number of further journals that must work, in addition to the required ones.
+        minimum_edits: number of journals that must work, in addition to the required journals.
         restore_edits: whether the stub retries a failed journal when a segment begins.
         roll_transactions, roll_period: limits at which the stub rolls its edit log; a period of 0 or less means never.
         checkpoint_transactions, checkpoint_period: limits below which the stub refuses an uploaded image as too recent.

@@ -31,7 +31,7 @@ class Purger:
         self._purging = threading.Lock()
 
     def purge(self) -> None:
-        """Purge all but the newest images, the edits that follow the oldest of them, and some earlier edits.
+        """Purge all but the newest images, the edits that follow the oldest kept image, and some earlier edits.
 
         If a purge fails, log a warning; the next checkpoint retries the purge.
         """

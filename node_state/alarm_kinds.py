@@ -42,7 +42,7 @@ class AlarmKind:
 
     @property
     def next_step(self) -> str:
-        """Next step for alarms without a next step of their own."""
+        """Default next step, for alarms without a specific next step."""
         return f"See docs/{self.section}."
 
 

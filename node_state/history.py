@@ -86,14 +86,14 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         text = f"layout {old} became {new}, cTime {then} became {now}"
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
     if after.lost_past and after.lost_past != before.lost_past:
-        # the newest image may become older without such an event, for example because a directory failed
+        # the newest image may become older for other reasons, for example because a directory failed
         yield HistoryEntry(
             at=at, kind=SET_BACK, text=f"this node set its state aside and started over: {after.lost_past[1]}"
         )
 
 
 def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
-    """Return `after` with the known values of `before` in place of unknown ones."""
+    """Return `after` with the known values of `before` in place of unknown values."""
     return HistoryMark(
         after.active or before.active, after.layout or before.layout, after.lost_past or before.lost_past
     )

@@ -63,7 +63,7 @@ class TargetState:
     Attributes:
         txid: newest image that the NameNode has or does not need; -1 before the first image. `rollback_txid` is the
             same for rollback images.
-        held_txid: newest image that the NameNode is known to have; -1 if none is known or another daemon sent a newer
+        held_txid: newest image that the NameNode is known to have; -1 if unknown, or if another daemon sent a newer
             image.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
         error: reason why the NameNode did not accept the last image, "" if it has that image.
@@ -313,7 +313,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleDetails:
-    """State of a node's edit tail; roles add their own fields. Fields that do not apply to a role are None.
+    """State of a node's edit tail; roles add further fields. Fields that do not apply to a role are None.
 
     Attributes:
         applied_txid: newest transaction in memory. `source_txid` is the newest transaction that was found in the

@@ -64,7 +64,7 @@ class HadoopFiles:
             stream.close()
 
     def configured(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return the values of those `keys` that Spark's Hadoop configuration sets."""
+        """Return the values of all `keys` that Spark's Hadoop configuration sets."""
         return {key: value for key in keys if (value := self._configuration.get(key)) is not None}
 
     def _at(self, uri: str) -> tuple[Any, Any]:

@@ -253,7 +253,7 @@ class HostImage:
 
     @functools.cached_property
     def root_slot(self) -> int:
-        """Slot of the root directory, or -1 if the image has none."""
+        """Slot of the root directory, or -1 without a root directory."""
         return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:

@@ -49,7 +49,7 @@ def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: 
     Raises:
         ArchiveError: the archive cannot be read, or does not contain the moment.
         SourceOptionError: the moment is neither a transaction id nor a time.
-        SourceFileError: the archive has none of the requested transactions, or `folder` cannot be written.
+        SourceFileError: the archive lacks all requested transactions, or `folder` cannot be written.
     """
     try:
         with opened(query.location, Path(query.key_file) if query.key_file else None) as archive:

@@ -70,7 +70,7 @@ def _one(found: list[Bean], attribute: str) -> Response:
     for bean in found:
         value = bean.attributes.get(attribute)
         if value is None:
-            # as in Hadoop, return the preceding beans but not the following ones
+            # as in Hadoop, return only the preceding beans
             shown.append(_head(bean) | _error(f"No attribute with name {attribute} was found."))
             return _answer(HTTPStatus.NOT_FOUND, {"beans": shown})
         shown.append(_head(bean) | {attribute: value})

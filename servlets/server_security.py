@@ -104,7 +104,7 @@ def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
 
 
 def _secret(kerberos: ServerKerberos) -> bytes:
-    """Return the content of the secret file, b"" if none is configured."""
+    """Return the content of the secret file, or b"" without a secret file."""
     if kerberos.secret_file is None:
         return b""
     try:

@@ -72,9 +72,9 @@ class ProbeResult:
 class CheckpointTrigger(Protocol):
     """Callback that runs a checkpoint, or joins the running one, and returns when the checkpoint has ended.
 
-    `force` makes a checkpoint even if none is pending. If `wait` is false, the call returns STARTED immediately. BUSY
-    means that the caller cannot join the running checkpoint. UNAVAILABLE means that no checkpoint can be made now (no
-    active NameNode, or shutdown).
+    `force` makes a checkpoint even if no checkpoint is pending. If `wait` is false, the call returns STARTED
+    immediately. BUSY means that the caller cannot join the running checkpoint. UNAVAILABLE means that no checkpoint can
+    be made now (no active NameNode, or shutdown).
     """
 
     def __call__(self, *, force: bool, wait: bool) -> TriggerResult: ...

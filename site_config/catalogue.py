@@ -192,8 +192,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
 
 CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
 
-# prefixes of keys that concern checkpoints; keys with such a prefix that are not in the catalogue are reported as
-# unknown
+# prefixes of keys that concern checkpoints; reports list a key with such a prefix as unknown if the catalogue lacks it
 PREFIXES = (
     "checkpointer.",
     "dfs.edit.log.",

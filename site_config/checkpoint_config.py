@@ -431,7 +431,7 @@ class _CheckpointReader(SettingsReader):
 
     def _leader(self) -> LeaderSettings:
         if self._role is Role.BACKUP:
-            # no election is needed, because each backup node has its own stream of edits
+            # no election is needed, because each backup node has a separate stream of edits
             return LeaderSettings()
         rpc = () if self.who.nameservice or not self._namenodes else namenode_rpc(self.settings, self.who)
         name = self.who.nameservice or next((host_port(*each) for each in rpc), "")

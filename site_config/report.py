@@ -107,7 +107,7 @@ def report(configuration: Configuration, role: Role) -> ConfigReport:
 
 
 def _suffixes(settings: Configuration) -> list[str]:
-    """Return `NS.NN` and `NS` of every nameservice, the longer ones first."""
+    """Return `NS.NN` and `NS` of every nameservice, the longer suffixes first."""
     services = [*NAMESERVICES.read(settings), *INTERNAL_NAMESERVICES.read(settings)]
     nodes = [f"{each}.{node}" for each in services for node in namenode_ids(settings, each)]
     return [*nodes, *services]

@@ -1,4 +1,4 @@
-"""Compilation of all kernels, including those of the tools and the benchmarks.
+"""Compilation of all kernels, including kernels of the tools and the benchmarks.
 
 `make interop-setup` runs this module on two cores, so that the workers of a test run do not each compile the kernels.
 If two processes need a kernel at the same time, both compile it. Therefore, the second process begins with kernels that

@@ -28,7 +28,7 @@ _QUESTIONS = 3
 
 
 def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: float) -> JournalFacts | None:
-    """Return the facts of the shared edits; None if the role has none.
+    """Return the facts of the shared edits; None for a role without shared edits.
 
     Args:
         namespace: namespace to which the journal of each JournalNode should belong; None skips this query.

@@ -38,7 +38,7 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
         try:
             return Observation(question())
         except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
-            # the other calls would fail in the same way, each after its own timeout
+            # the other calls would fail in the same way, each after a timeout
             unreachable = fault.message
             return Observation(error=fault.message)
         except RpcError as fault:

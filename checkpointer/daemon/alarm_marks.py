@@ -258,7 +258,7 @@ def alarm_marks_blueprint(
 
 
 def _parameters(default: str) -> tuple[str, float, str]:
-    """Return the kind, minutes and reason of the request; respond with 400 if one of them is missing or invalid."""
+    """Return the kind, minutes and reason of the request; respond with 400 if a parameter is missing or invalid."""
     kind, reason = request.values.get("kind", ""), _short(request.values.get("reason", ""))
     text = request.values.get("minutes", "") or default
     try:

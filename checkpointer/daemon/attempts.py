@@ -169,7 +169,8 @@ class CheckpointAttempts:
                 operation = self.faults.fetch
                 self._keep_up()
                 if progress.urgent and self.schedule.retry_wait <= 0:
-                    # A standby's tail waits for its own rollback image, which only the leader uploads.
+                    # A standby's tail waits for this node's rollback image, although only the leader uploads such
+                    # images.
                     operation = self.faults.checkpoint
                     self._checkpoint(progress, TriggerReason.URGENT, force=False)
                 state = TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED
@@ -265,7 +266,7 @@ class CheckpointAttempts:
     def _leave_to_others(self, progress: Progress) -> None:
         """Drop the faults of checkpoints and of later work, because another daemon now does this work.
 
-        A standby still makes its own rollback image.
+        A standby still makes a rollback image.
         """
         left = [] if progress.urgent else [self.faults.checkpoint]
         for fault in (*left, self.faults.offer, *self.faults.transfers()):

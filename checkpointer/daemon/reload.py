@@ -192,7 +192,7 @@ def _text(value: object) -> str | None:
 
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:
-    """Return the settings by name; each merge setting has its own entry."""
+    """Return the settings by name, with a separate entry for each merge setting."""
     values = {each.name: getattr(config, each.name) for each in fields(config) if each.compare}
     settings = values.pop("merge_settings")
     return values | {f"{_MERGING}{each.name}": getattr(settings, each.name) for each in fields(settings)}

@@ -47,7 +47,7 @@ class Progress:
 class Job:
     """Work in addition to checkpoints: `run` is called every `seconds`, in one thread at a time.
 
-    A result of True requests an immediate poll. `run` handles its own errors.
+    A result of True requests an immediate poll. `run` handles all errors.
     """
 
     name: str
@@ -112,7 +112,7 @@ class CheckpointRole(Protocol):
         """Return the newest image; a StorageError explains why it is missing."""
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the segments of edits that the role can serve; an HdfsError explains why it has none."""
+        """Return the segments of edits that the role can serve; an HdfsError explains why there are none."""
 
     def operations(self, first: int, last: int) -> Iterator[EditOp]:
         """Yield the operations `first` to `last` of the edits that the role follows.

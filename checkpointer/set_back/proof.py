@@ -124,7 +124,7 @@ def prove(
             image that the NameNode also has proves all earlier transactions.
         deep: whether to compare contents; if False, only the bounds of segments are compared.
         same_process: returns whether the past of the active NameNode's process is known to contain an image. `prove`
-            assumes that the NameNode has such an image.
+            assumes that the NameNode has this image.
         alive: returns whether the active NameNode's process was already running when the past was last proven. In this
             case, edits that have been purged since then need no comparison.
     """

@@ -165,7 +165,7 @@ class DirectorySet:
         self.require_one()
 
     def mark_dropped(self, root: Path, reason: str, hint: str = "") -> None:
-        """Drop a directory, even the last one, but do not write a record."""
+        """Drop a directory, even the last directory in use, but do not write a record."""
         hint = self._hint(hint)
         self._dropped[root] = Alarm(reason, hint)
         self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint)

@@ -113,7 +113,7 @@ def is_damaged(image: Path) -> bool:
 
 
 def all_damaged(folders: Iterable[Path]) -> bool:
-    """Return whether the `current` folders contain images, and all of them are proved to be damaged.
+    """Return whether the `current` folders contain images, and all images are proved to be damaged.
 
     A folder or a part of an image that cannot be read proves nothing, because its disk may work again later.
     """

@@ -67,10 +67,10 @@ class NamenodeSettings:
 
 
 def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> NamenodeSettings:
-    """Query the configuration of the NameNode at `base_url` (`http://host:port`); older releases have no such settings.
+    """Query the configuration of the NameNode at `base_url` (`http://host:port`); older releases lack these settings.
 
     Raises:
-        TransferError: the NameNode does not answer or, with a status, refuses the page or has none.
+        TransferError: the NameNode does not answer or, with a status, refuses the page or does not have it.
         TransferCancelledError: `cancel()` became true.
     """
     version = ask_version(base_url, timeout=timeout, cancel=cancel)

@@ -55,7 +55,7 @@ class UploadResult(Enum):
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# maximum number of bytes to read and send at a time; such a piece may consist of several chunks
+# maximum number of bytes to read and send at a time; a piece of this size may consist of several chunks
 _MAX_PIECE = 1 << 20
 _READ_AHEAD = 8 << 20
 _MAX_CHUNKS = 16

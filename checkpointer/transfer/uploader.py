@@ -145,7 +145,7 @@ class Uploader:
     Args:
         addresses: addresses of the NameNodes, each `http://host:port`.
         accepts_images: called before a transfer and regularly during it, so that images are sent only to NameNodes that
-            accept them. Several threads call the function, which logs its own errors.
+            accept them. Several threads call the function, which logs all errors.
         confirm: called with an image and its txid immediately before each transfer. A TransferError counts as a failed
             transfer, which is retried; any other error ends the offer.
         differs: compares the settings of replay; see `settings_difference`.

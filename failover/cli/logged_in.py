@@ -17,7 +17,7 @@ def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettin
     """Load the settings in `conf_dir` and log in; for an `operator`, accept kinit tickets and print warnings.
 
     Raises:
-        ConfigurationError: some keys are faulty; the error names all of them.
+        ConfigurationError: names all faulty keys.
     """
     settings = FailoverSettings.from_configuration(load_configuration(conf_dir, warns=operator))
     if settings.kerberos is not None:

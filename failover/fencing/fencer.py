@@ -1,4 +1,4 @@
-"""Fences a NameNode with the configured methods, in order, until one of them works."""
+"""Fences a NameNode: tries the configured methods in order until one works."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
         default_acl=acl_of(address),
         auth_data=list(address.auth) or None,
         sasl_options=None if address.sasl is None else _sasl_options(address.sasl),
-        # the client retries forever; each caller has its own deadline
+        # the client retries forever; each caller has a separate deadline
         connection_retry={
             "max_tries": -1,
             "delay": _BETWEEN_TRIES,

@@ -131,7 +131,7 @@ LOGIN_KEYS = (
 
 
 def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]], str]) -> ZooKeeperAddress | None:
-    """Read the ensemble of `ha.zookeeper.*`; None if none is configured.
+    """Read the ensemble of `ha.zookeeper.*`; None if it is not configured.
 
     Args:
         scoped: returns the name of a key for this nameservice and NameNode.

@@ -25,7 +25,7 @@ def _key(entry: AclEntryView) -> Key:
 
 
 def replaced(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Return the entries of `spec` instead of the existing ones; scopes without entries in `spec` are unchanged."""
+    """Return the entries after a replacement by `spec`; scopes without entries in `spec` are unchanged."""
     _check_spec(spec)
     scopes = {entry.scope for entry in spec}
     return _complete([*spec, *(entry for entry in existing if entry.scope not in scopes)], spec, scopes)

@@ -47,7 +47,7 @@ class AclOperations(NamespaceOperations):
         self._change(path, without_defaults)
 
     def remove(self, path: str) -> None:
-        """Remove all entries except those that the mode represents."""
+        """Remove all entries except the entries that the mode represents."""
         self._change(path, lambda _: [])
 
     def _change(self, path: str, change: Callable[[list[AclEntryView]], list[AclEntryView]]) -> None:

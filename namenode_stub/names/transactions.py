@@ -38,7 +38,7 @@ class Transactions:
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
-        log: writer whose next transaction id follows the namespace's last one.
+        log: writer whose next transaction id follows the namespace's last transaction id.
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
         streams: further receivers of the edits.

@@ -81,7 +81,7 @@ class _ActiveServices:
     """The current services.
 
     Args:
-        refusal: makes the error for a call that is not in `services`; None to report such a method as unknown.
+        refusal: makes the error for a call that is not in `services`; None to report the method as unknown.
     """
 
     def __init__(self, services: Mapping[str, Mapping[str, Method]], refusal: Callable[[], RemoteError] | None) -> None:

@@ -80,7 +80,7 @@ def find_lake_image(uri: LakeUri, before: int | None = None) -> ImageInLake:
     """Return the image of a txid, or the newest image that existed at a time and whose txid is less than `before`.
 
     Raises:
-        SourceFileError: the lake has no such image.
+        SourceFileError: the lake does not have this image.
         LakeError: the lake cannot be read, or its cluster is ambiguous.
     """
     images = images_in_lake(uri.root, uri.cluster)

@@ -30,7 +30,7 @@ def edit_files(context: SparkContext, lake: LakeUri, cluster: str) -> list[Sourc
         cluster: cluster of the reported image in a lake, "" for an image file.
 
     Raises:
-        LakeError: the lake contains several clusters, and neither `lake` nor `cluster` is one of them.
+        LakeError: the lake contains several clusters, and neither `lake` nor `cluster` names one.
     """
     table = edits_table(lake.root)
     files = table.files()

@@ -62,7 +62,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
-        CorruptOpError: an operation is damaged, or bytes other than padding follow the last one.
+        CorruptOpError: an operation is damaged, or bytes other than padding follow the last operation.
         TransactionGapError: a txid is not the successor of the previous one.
         SegmentError: the range ends before `last_txid`.
     """

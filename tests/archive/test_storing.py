@@ -62,7 +62,7 @@ def test_undecodable_path_is_an_error_with_file_and_offset(tmp_path: Path) -> No
 def test_hadoop_3_operations_in_a_hadoop_2_log_are_archived_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The archived bytes are those that the NameNode wrote, but no restore can replay them."""
+    """The archive has the bytes that the NameNode wrote, but no restore can replay them."""
     ops = [StartLogSegmentOp(txid=0), add("/a", 16400), add("/b", 16401), EndLogSegmentOp(txid=0)]
     with caplog.at_level(logging.WARNING):
         assert part_of(written(tmp_path, ops)).last == len(ops)

@@ -55,7 +55,7 @@ class ModelNamenode:
     Attributes:
         telling: fraction of the transactions that contain a time.
         silent: fraction of the queries that the NameNode does not answer.
-        extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
+        extra: numbers of transactions to keep before the oldest image; each purge draws a number.
         set_backs: number of set-backs that lost transactions.
         active: which of the two NameNodes of the cluster is active.
         starts: number of starts of each NameNode.
@@ -245,9 +245,9 @@ class ModelNode:
 
     Args:
         in_progress: whether the node reads open segments.
-        keeps_edits: whether the node is a backup node, which first applies the segments of its own disk, and compares
-            nothing before it makes an image. The node starts over if the NameNode has fewer transactions than this
-            disk.
+        keeps_edits: whether the node is a backup node, which first applies the segments on this node's disk, and
+            compares nothing before it makes an image. The node starts over if the NameNode has fewer transactions than
+            this disk.
 
     Attributes:
         hasty: fraction of comparisons during which the NameNode is set back.

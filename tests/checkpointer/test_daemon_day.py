@@ -414,7 +414,7 @@ def test_log_of_a_standby_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             with daemon(role, config, clock, lambda: config) as (scheduler, _):
 
                 def passes(seconds: float) -> list[str]:
-                    """Return the log lines of a period, except those of checkpoints."""
+                    """Return the log lines of a period, except lines about checkpoints."""
                     first = len(book.lines)
                     scheduler.run(seconds, lambda: stamp(tmp_path / "nn2" / "current", clock))
                     return book.since(first, "WARNING", "ERROR")

@@ -241,7 +241,7 @@ def test_new_bandwidth_applies_to_running_transfers(
 def test_reload_applies_new_access_lists(
     role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Access to the daemon depends not only on its settings, but also on lists of its own."""
+    """Access to the daemon depends not only on its settings, but also on its access lists."""
     caplog.set_level("INFO")
     closed = replace(config(), access=AccessRules(("192.0.2.1",)))
     monkeypatch.setattr(f"{__name__}.config", lambda: closed)

@@ -1,4 +1,4 @@
-"""Copies of a journal's edits as segment files, and an archive of them."""
+"""Copies of a journal's edits as segment files, and an archive of these files."""
 
 from __future__ import annotations
 

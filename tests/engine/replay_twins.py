@@ -74,8 +74,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`; in the deep
-    tier, it replays all of them so.
+    All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`, and all
+    segments in the deep tier.
 
     Args:
         ignored: number of operations without effect in plain replay.

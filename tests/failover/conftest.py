@@ -1,4 +1,4 @@
-"""The ZooKeeper that tests share; each test works below its own parent znode."""
+"""The ZooKeeper that tests share; each test works below a separate parent znode."""
 
 from __future__ import annotations
 

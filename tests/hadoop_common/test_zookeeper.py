@@ -156,7 +156,7 @@ def test_chroot_applies_to_all_paths_and_must_exist(secured: Secured) -> None:
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """Faults of the next connections that end kazoo's thread, like those of a SASL mechanism."""
+    """Faults of the next connections that end kazoo's thread, like faults of a SASL mechanism."""
     faults: list[Exception] = []
     connect = SequentialThreadingHandler.create_connection
 

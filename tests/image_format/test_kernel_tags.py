@@ -1,4 +1,4 @@
-"""The tags in kernels equal those that the protobuf library writes."""
+"""The tags in kernels equal the tags that the protobuf library writes."""
 
 from __future__ import annotations
 

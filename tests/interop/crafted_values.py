@@ -99,7 +99,7 @@ SETUP: Sequence[EditOp] = _setup()
 
 @dataclass
 class _Model:
-    """The namespace after the list's operations so far, if all of them were applied."""
+    """The namespace after the list's operations so far, if all operations were applied."""
 
     directories: list[str] = field(default_factory=lambda: [*FLAT, "/d2/in/late"])
     files: list[str] = field(default_factory=lambda: [*FILES])
@@ -138,7 +138,7 @@ class _Model:
 
 
 class CraftedValues:
-    """Values and paths of operations, mostly those that a client requests.
+    """Values and paths of operations, mostly values that a client requests.
 
     Args:
         seed: fixes the list.

@@ -271,7 +271,7 @@ def _go_on(row: Row, site: Site) -> None:
 
 
 def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
-    """Roll back an upgrade while the daemon is stopped, and then a second upgrade, each to its own beginning.
+    """Roll back an upgrade while the daemon is stopped, and then a second upgrade, each to its beginning.
 
     Raises:
         AssertionError: a rollback image of the first upgrade reappeared, or an inode is lost.

@@ -6,9 +6,9 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
 
 1. Times that Hadoop takes from its clock during replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
-2. If Hadoop cannot load its own image or replay its own edits, it makes no checkpoint. Our merge may then name the
-   damage and stop. If our merge makes an image, a NameNode must load this image.
-3. If no NameNode loads Hadoop's own image, our image may equal it.
+2. If Hadoop cannot load its image or replay its edits, it makes no checkpoint. Our merge may then name the damage and
+   stop. If our merge makes an image, a NameNode must load this image.
+3. If no NameNode loads Hadoop's image, our image may equal that image.
 4. An error that `image verify` finds in our image is also in Hadoop's image, such as an unreachable inode. If Hadoop
    makes no image, the error is in the image from which it started.
 5. If `image verify` finds an error in the snapshots of Hadoop's image, our merge heals the error: our image equals

@@ -136,7 +136,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
         active.admin("-setSpaceQuota", "1g", "/t/a").checked()
         active.shell("-mkdir", "/done").checked()
         rpc = f"127.0.0.1:{free_port()}"
-        # the second address is that of the NameNode that the daemon replaces
+        # the second address belongs to the NameNode that the daemon replaces
         own = pair.nn2.conf["dfs.namenode.rpc-address.ns1.nn2"]
         pair.nn2.conf.update({"checkpointer.namespace.rpc-address": f"{rpc},{own}"})
         with OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2") as daemon:

@@ -1,4 +1,4 @@
-"""Two writers take turns. Each has its own directory, and both share a quorum of JournalNodes; all are processes.
+"""Two writers take turns. Each has a separate directory, and both share a quorum of JournalNodes; all are processes.
 
 The writer is killed at a random moment, or paused until the other writer has taken over. Nodes are also killed. The
 other writer recovers everything that the first writer acknowledged, byte for byte and identical on a majority of the

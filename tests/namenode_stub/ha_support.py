@@ -1,4 +1,4 @@
-"""Pairs of stubs on JournalNodes or bookies in this process; one of them may be a standby of the other."""
+"""Pairs of stubs on JournalNodes or bookies in this process; one stub may be a standby of the other."""
 
 from __future__ import annotations
 

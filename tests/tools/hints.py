@@ -1,7 +1,7 @@
 """Reads every hint of the program from the sources: its location, its error and its text.
 
-    python -m tests.tools.hints            # all of them, by error
-    python -m tests.tools.hints stop       # those with this word
+    python -m tests.tools.hints            # all hints, by error
+    python -m tests.tools.hints stop       # hints with this word
 
 A hint is the text after `next:`. The sources of hints are the argument `hint`, values of names that end in "hint" or
 are passed as a hint, and the hints of checks. Results of functions whose names end in "hint" are hints too.

@@ -1,8 +1,8 @@
 """The backup role: a NameNode streams its edits to this node and receives checkpoints (BackupNode, Checkpointer).
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
-parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of a
-segment, saves it, and returns it to the stream. Edits that arrive during a checkpoint are written immediately and
+parallel, with separate states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of
+a segment, saves it, and returns it to the stream. Edits that arrive during a checkpoint are written immediately and
 applied afterwards.
 """
 
@@ -328,7 +328,7 @@ class BackupRole(StoredRole):
         self._parts.upkeep.check()
 
     def prepare(self) -> None:
-        """Drop failed storage directories except the last one; retry dropped directories if configured.
+        """Drop failed storage directories, but keep the last directory; retry dropped directories if configured.
 
         Without a stream, checks are rare, so this method also queries the NameNode's newest transaction.
         """

@@ -106,8 +106,8 @@ class NamenodeRolls:
         return signature, moved
 
     def mergeable_txid(self, client: NamenodeClient) -> int:
-        """Return the last transaction that a checkpoint without a roll would contain, or else the last one of our
-        newest image.
+        """Return the last transaction that a checkpoint without a roll would contain, or else the last transaction of
+        our newest image.
 
         Raises:
             RpcError: the NameNode does not answer.

@@ -278,7 +278,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
     A secondary's directory, Hadoop's or ours, contains neither an open segment nor a transaction in seen_txid.
 
     Raises:
-        ForeignDirectoryError: the directory belongs to such a node.
+        ForeignDirectoryError: the directory belongs to one of these nodes.
     """
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:

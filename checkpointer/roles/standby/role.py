@@ -222,7 +222,7 @@ class StandbyRole(StoredRole):
         return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
-        """Drop failed storage directories except the last one, and retry dropped directories if configured.
+        """Drop failed storage directories, but keep the last directory; retry dropped directories if configured.
 
         Also find the end of the finalized edits, unless each query of the edit source finds it.
 

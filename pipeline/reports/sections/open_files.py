@@ -20,7 +20,7 @@ _FILES = (
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of the open files: in total, by age, and those modified first."""
+    """Make tables of the open files: in total, by age, and the files modified first."""
     tables, most = work.image.tables, work.options.top
     ages = grouped(tables.get("open_ages", OPEN_AGES.empty_table()), ("age_class",), ("files", "length"))
     found = {record["age_class"]: record for record in records(ages)}

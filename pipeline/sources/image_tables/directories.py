@@ -27,7 +27,7 @@ class SnapshotCounts:
 
     Attributes:
         snapshottable: ids of the snapshottable directories, ascending.
-        snapshots: number of snapshots of each of them.
+        snapshots: number of snapshots of each of these directories.
         with_diffs: ids of inodes with an entry in SNAPSHOT_DIFF, ascending.
     """
 
