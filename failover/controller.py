@@ -1,7 +1,7 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
-The controller reacts to the health monitor's reports about the NameNode, to transitions that the election requests, and
-to other controllers' requests to cede or to take over. The controller prevents these faults:
+The controller reacts to reports of the health monitor, to transitions that the election requests, and to other
+controllers' requests to cede or to take over. The controller prevents these faults:
 
 - The lock and the breadcrumb are removed while the NameNode is still active, so that two NameNodes are active. The
   breadcrumb is removed only after the NameNode has confirmed that it is a standby. Until the lock is released,

@@ -51,7 +51,7 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 @dataclass(frozen=True, slots=True)
 class NameNodeState:
-    """A NameNode's state, or "" without a response, and why it does not answer or is not ready to become active."""
+    """State of a NameNode, "" without a response; and the reason why it does not answer or cannot become active."""
 
     target: Target
     state: str

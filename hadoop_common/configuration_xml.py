@@ -59,7 +59,7 @@ def read_properties(path: Path, load: Callable[[Path], bytes] = _whole_file) -> 
 
 
 class _MissingError(Exception):
-    """The target of an XInclude is missing, so its fallback applies; the message gives the reason."""
+    """A missing target of an XInclude, whose fallback then applies; the message gives the reason."""
 
 
 class _Parser:

@@ -1,8 +1,8 @@
 """The server side of a connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
 
 `ServerState` lists the states. The server performs no call before the context has named the caller. It accepts a
-context only once, so the user of a connection cannot change. The server responds once to a message that is out of order
-or malformed, and then ends the connection, because the start of the next request is unknown. A failed call does not
+context only once, so the user of a connection cannot change. After a message that is out of order or malformed, the
+server responds once and ends the connection, because the start of the next request is unknown. A failed call does not
 affect other calls.
 
 With security, the server accepts only clients with a login (`hadoop_rpc.sasl.SaslServer`). The caller is the client's

@@ -125,8 +125,10 @@ class StubImages:
         return self._active()
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Return the reason to refuse an image that is ahead of the edit log, a rollback image without a rolling
-        upgrade or, like Hadoop 3.3 and later, an image too soon after the last image; None for other images.
+        """Return the reason to refuse an image; None to accept it.
+
+        Refuse an image that is ahead of the edit log, and a rollback image without a rolling upgrade. Like Hadoop 3.3
+        and later, also refuse an image too soon after the last image.
         """
         durable = self._durable_txid()
         if txid > durable:

@@ -2,8 +2,7 @@
 in use last.
 
 The records of `usage_record` preserve the history across restarts. The history shows whether an empty directory has
-lost its contents, and whether a returning directory may contain older images than the directories that were in use
-last.
+lost its contents. It also shows whether a returning directory may contain older images than the directories in use.
 """
 
 from __future__ import annotations

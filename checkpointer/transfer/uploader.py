@@ -9,8 +9,8 @@ An offer ends in one of these ways:
 - Failed: the checkpointer repeats the offer after an increasing delay.
 - Not made: before, during or after the transfer, the NameNode reported that it is not active.
 
-If a NameNode refuses our image because it has another checkpointer's image, this checkpointer is not primary for the
-NameNode, and offers nothing to it for a while. This module prevents these faults:
+A NameNode may refuse our image because it has another checkpointer's image. Then this checkpointer is not primary for
+the NameNode, and offers nothing to it for a while. This module prevents these faults:
 
 - An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
   replay, or that does not answer when they are compared.

@@ -1,7 +1,7 @@
 """The snapshots in which the inodes of an image are visible, as bit sets.
 
-A diff of a directory lists the names that were created, and the inodes that were deleted or renamed away, after its
-snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
+A diff of a directory covers the time from its snapshot to the next diff. It lists the names created in this time, and
+the inodes deleted or renamed away (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
 directory after the last diff that lists its name as created. A child in the deleted list of a diff is visible only up
 to that diff's snapshot. A renamed inode has several places.
 
