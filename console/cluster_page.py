@@ -60,7 +60,8 @@ class PeerAnswer:
 
 
 class ClusterPage:
-    """Page of clusters; while a browser shows it, each cluster is queried in the background, at most every few seconds.
+    """Page of clusters; while a browser shows it, the page queries each cluster in the background, at most every few
+    seconds.
 
     Args:
         clusters: functions by cluster name; each queries all nodes of its cluster within time limits.

@@ -26,7 +26,7 @@ def _none() -> Sequence[Panel]:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSources:
-    """Sources of a page's content; functions are called from any thread, and only while a browser shows the page.
+    """Sources of a page's content; any thread may call the functions, but only while a browser shows the page.
 
     Attributes:
         overview: the response of GET /status, or the page itself.

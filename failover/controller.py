@@ -4,8 +4,8 @@ The controller reacts to reports of the health monitor, to transitions that the 
 controllers' requests to cede or to take over. The controller prevents these faults:
 
 - The lock and the breadcrumb are removed while the NameNode is still active, so that two NameNodes are active. The
-  breadcrumb is removed only after the NameNode has confirmed that it is a standby. Until the lock is released,
-  `blocked` prevents transitions that the election may still request.
+  controller removes the breadcrumb only after the NameNode has confirmed that it is a standby. Until the lock is
+  released, `blocked` prevents transitions that the election may still request.
 - The controller changes the NameNode's state because ZooKeeper is unreachable. A working NameNode keeps its state
   instead.
 - Two changes of the NameNode's state overlap. Each change holds the lock `_changing`. The lock `_deciding` serialises

@@ -1,8 +1,8 @@
 """Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
-kazoo's threads only put events into the queue. A kazoo client is used for only one session. When the session is lost,
-the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as reading the
-lock's data, use a separate session, which waits until a lost connection is re-established.
+kazoo's threads only put events into the queue. The thread uses a kazoo client for only one session. When the session is
+lost, the thread closes and replaces the client, because kazoo would continue with a new session. Other queries, such as
+reading the lock's data, use a separate session, which waits until a lost connection is re-established.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ElectionCallbacks(Protocol):
     """The controller's methods that the election's thread calls, one call at a time."""
 
     def become_active(self) -> None:
-        """Make the NameNode active; after an exception, the lock is released for a second."""
+        """Make the NameNode active; after an exception, the election releases the lock for a second."""
 
     def become_standby(self) -> None:
         """Make the NameNode a standby, because another node has the lock."""

@@ -20,7 +20,8 @@ made active, because the leader must accept this write. The elector prevents the
 - The breadcrumb of another node is overwritten before that node was fenced.
 - The NameNode receives a command because no server is reachable. The state is then NEUTRAL, in which the elector sends
   no commands.
-- A create is sent in a session that may already own the lock. After a lost connection, the lock is checked first.
+- A create is sent in a session that may already own the lock. After a lost connection, the elector first checks the
+  lock.
 """
 
 from __future__ import annotations
@@ -288,7 +289,7 @@ class Elector:
         if self._data is None or not self._open:
             return
         if self.state is ElectorState.ACTIVE and now >= self.last_contact_at + self.timeout:
-            # Another node may own the lock by now; the lock is checked once a server answers.
+            # Another node may own the lock by now; the elector checks the lock once a server answers.
             self._step = None
             self._neutral()
         if self.connected and self._pending is None and now >= self._asked_at + self.timeout / _QUESTIONS:
@@ -326,7 +327,7 @@ class Elector:
             self._step = None
             if self._lost > self._retries:
                 self._fail(f"ZooKeeper's answers were lost {self._lost} times in a row", now)
-            # Otherwise, the lock is checked at the next connection or tick.
+            # Otherwise, the elector checks the lock at the next connection or tick.
             return
         self._lost = 0
         self._answered = True

@@ -192,7 +192,7 @@ class _Parser:
         return _Parser(target, self._folder, self._load, parents).parse(self._data(target))
 
     def _target(self, folder: Path, href: str) -> Path | str:
-        """Return the path or URL that `href` names; an unknown scheme is treated as part of a file name."""
+        """Return the path or URL that `href` names; an unknown scheme counts as part of a file name."""
         parts = urlsplit(href)
         if parts.scheme in ("http", "https"):
             return href

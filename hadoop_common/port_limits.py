@@ -81,7 +81,8 @@ class PortLimits:
         stall: in this time, a transfer in either direction must move at least `least_rate * stall` bytes.
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
-        memory: memory for all RPC requests and responses in transit; above half of it, slow connections are closed.
+        memory: memory for all RPC requests and responses in transit; above half of it, the server closes slow
+            connections.
         max_request: size of the largest RPC request.
     """
 

@@ -75,7 +75,7 @@ def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
 
 
 def refuse_holes(path: Path, source: BufferedReader) -> None:
-    """Reject a file with large holes, because images and segments are written completely, from the first byte to the
+    """Reject a file with large holes, because writers of images and segments write every byte from the first to the
     last.
 
     Raises:

@@ -137,7 +137,7 @@ class SocketLoop:
         self._thread.start()
 
     def call(self, task: Callable[[], None]) -> None:
-        """Run `task` soon in the loop's thread; tasks are dropped after the loop has ended."""
+        """Run `task` soon in the loop's thread; drop tasks after the loop has ended."""
         self._tasks.append(task)
         assert self._waker is not None
         # a full pipe also wakes the loop, and a closed pipe means that the loop has ended

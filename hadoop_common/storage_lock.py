@@ -155,7 +155,7 @@ class StorageLock:
     def release(self) -> None:
         """Release the lock if it is held.
 
-        A remaining lock file no longer locks anything, so a failed removal is only logged.
+        A remaining lock file no longer locks anything, so the method only logs a failed removal.
         """
         if self._descriptor is None:
             return

@@ -78,7 +78,7 @@ class RpcClient(Closeable):
         connect_timeout: seconds to wait for the connection, including the negotiation.
         security: Kerberos login; None connects without security.
         ping_interval: seconds of silence after which a waiting client sends a ping, which detects a dead peer.
-        retry: decides whether a call is retried.
+        retry: decides whether to retry a call.
         sleep: function that waits between attempts, in seconds.
     """
 

@@ -46,7 +46,7 @@ _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
 class ClientState(Enum):
     """State of a connection.
 
-    NEW → NEGOTIATING (SASL) → OPEN → CLOSED, or NEW → OPEN → CLOSED. Calls are sent only in OPEN.
+    NEW → NEGOTIATING (SASL) → OPEN → CLOSED, or NEW → OPEN → CLOSED. The client sends calls only in OPEN.
     """
 
     NEW = "new"

@@ -48,7 +48,7 @@ def log_in(login: KerberosLogin | None) -> None:
 
 
 def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
-    """Return the login for the RPC server on `host`, or None if Kerberos is not used."""
+    """Return the login for the RPC server on `host`, or None without Kerberos."""
     login = PROCESS.login
     if login is None:
         return None

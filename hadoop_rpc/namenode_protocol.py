@@ -123,7 +123,7 @@ class NamenodeClient(ProtocolClient):
 
 
 class NamenodeQueries(Protocol):
-    """The queries that a NameNode answers in any state. They are called from many threads and raise `RemoteError`."""
+    """The queries that a NameNode answers in any state. Many threads call the methods, which raise `RemoteError`."""
 
     def transaction_id(self, caller: CallContext) -> int: ...
 

@@ -20,7 +20,7 @@ class ProtocolClient(Closeable):
         user: name of the caller, unless this process has a login (`hadoop_rpc.kerberos`).
         timeout: seconds to wait for each response.
         connect_timeout: seconds to wait for the connection.
-        retry: decides whether a call is retried; None uses the protocol's `default_retry`.
+        retry: decides whether to retry a call; None uses the protocol's `default_retry`.
     """
 
     protocol: ClassVar[RpcProtocol]

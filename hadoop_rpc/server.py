@@ -147,7 +147,7 @@ class RpcServer(Startable):
     def stop(self) -> None:
         """Refuse all calls that have not begun, and close every connection once none of its calls is running.
 
-        Running calls have `shutdown_timeout` seconds to end; afterwards their connections are also closed. Idempotent.
+        Running calls have `shutdown_timeout` seconds to end; afterwards, also close their connections. Idempotent.
         """
         if self._address is None or self._stopping.is_set():
             return

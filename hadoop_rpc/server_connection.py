@@ -170,7 +170,7 @@ class RpcChannel(Channel):
     # ---- for the loop's thread -----------------------------------------------------------------------------
 
     def end_when_idle(self) -> None:
-        """Shut down sending once every running call is answered; later calls are refused.
+        """Shut down sending once every running call is answered; refuse later calls.
 
         Reading continues until the client also closes, because closing with unread bytes would discard responses in
             transit.

@@ -47,7 +47,7 @@ class ActiveState:
 
     Args:
         journals: recovered; closed with this object.
-        loaded: the namespace with all edits of the journals; its image is closed with this object.
+        loaded: the namespace with all edits of the journals; this object closes its image.
     """
 
     state = HAState.ACTIVE

@@ -101,7 +101,7 @@ class HaSite:
     Attributes:
         session_seconds: time after which a lost controller loses the lock.
         health_seconds: interval of a controller's health checks.
-        hang_seconds: time after which an unresponsive NameNode is treated as failed.
+        hang_seconds: time after which an unresponsive NameNode counts as failed.
         ask_seconds: time for which a controller asks a NameNode to become standby before it fences the NameNode by
             force.
     """

@@ -52,7 +52,7 @@ def open_other_journals(config: StubConfig) -> list[Journal]:
 
 
 def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
-    """Check that the recovered shared journal reaches the loaded transactions; an empty journal is accepted as new.
+    """Check that the recovered shared journal reaches the loaded transactions; accept an empty journal as new.
 
     Raises:
         StorageError: the journal ends earlier, so a standby could not continue from the journal.

@@ -100,7 +100,7 @@ def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
 
 
 def as_line(entry: HistoryEntry) -> bytes:
-    """Return the line of an entry with its line break; fields with default values are omitted.
+    """Return the line of an entry with its line break; omit fields with default values.
 
     Raises:
         TypeError: a value is neither a JSON value nor an integer of another library.

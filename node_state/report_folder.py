@@ -21,7 +21,7 @@ class KeptReport:
     Attributes:
         time: time when the daemon began to make the report, in UTC.
         txid: transaction id of the image.
-        page: the HTML page. `data` is the same report as JSON, which is written after the page.
+        page: the HTML page. `data` is the same report as JSON; the daemon's process writes it after the page.
     """
 
     time: datetime

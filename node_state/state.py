@@ -342,7 +342,8 @@ class NodeState:
     """State of a daemon, or the common part of a NameNode's state.
 
     Attributes:
-        ready: whether checkpoints are made on schedule. `message` describes the situation, or the reason for a delay.
+        ready: whether this node makes checkpoints on schedule. `message` describes the situation, or the reason for a
+            delay.
         image_txid: newest image of this node; -1 if there is none. `journal_txid` is the newest edit, and
             `transactions_behind` the number of transactions that no image contains.
         error: reason why storage or journal cannot be read now, which is also an alarm. In that case, `image_txid` and

@@ -25,7 +25,7 @@ from hadoop_common.quantities import Network, parse_networks
 LOOPBACK = parse_networks("127.0.0.0/8,::1")
 
 CSRF_HEADER = "X-XSRF-HEADER"
-"""Header of Hadoop's RestCsrfPreventionFilter; its value is ignored."""
+"""Header of Hadoop's RestCsrfPreventionFilter; the guard ignores its value."""
 
 FORM_TOKEN = "token"
 """Form field that contains the token of the guard."""

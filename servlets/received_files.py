@@ -143,7 +143,7 @@ class FileReceiver(Closeable):
 
 
 class ImageReceiver(FileReceiver):
-    """Receiver of an fsimage as `fsimage.ckpt_[rollback_]TXID`; the file is renamed if it is an image of this txid.
+    """Receiver of an fsimage as `fsimage.ckpt_[rollback_]TXID`, which it renames if the file is an image of this txid.
 
     Args:
         verified: whether to verify the whole image instead of only its identity.

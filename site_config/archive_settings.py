@@ -106,7 +106,7 @@ class ArchiveSettings:
     Attributes:
         directory: directory or URL, "" without an archive.
         key_file: file with the key, "" if the archive is not encrypted.
-        keep: retention rules; empty means that everything is kept.
+        keep: retention rules; without rules, the archive keeps everything.
         lag_alarm: time without progress before an alarm; 0 disables the alarm.
     """
 

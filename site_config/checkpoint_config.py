@@ -1,4 +1,4 @@
-"""The checkpointer's settings, read from Hadoop's own configuration; all faults are reported together."""
+"""Reads the checkpointer's settings from Hadoop's configuration, and reports all faults together."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class CheckpointConfig:
         poll_interval: interval of checks for a pending checkpoint; at most `period`.
         namenode_http_addresses: `http://host:port` of the NameNodes that receive images.
         namenode_rpc_addresses: host and port of the same NameNodes' RPC servers, in the same order.
-        rpc_user: user for calls, a superuser of HDFS; with Kerberos, the principal is used instead.
+        rpc_user: user for calls, a superuser of HDFS; with Kerberos, the principal replaces this user.
         kerberos: None on a cluster without Kerberos.
         rpc_timeout: limit on each call.
         tail_period: interval of checks for new edits.
         tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
-        tail_in_progress: whether the open segment is also read.
+        tail_in_progress: whether the tail also reads the open segment.
         log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
         roll_retries: number of roll requests to each NameNode.
         upload_parallelism: number of parallel uploads of an image.
@@ -131,7 +131,7 @@ class CheckpointConfig:
         leader: lock of the leader election; none in shadow mode.
         archive: the archive of every transaction.
         serve_namespace: whether a standby or a backup node answers reads of the namespace.
-        namespace_rpc: addresses at which these reads are answered over RPC.
+        namespace_rpc: addresses at which this node answers these reads over RPC.
         namespace_sums: whether this node stores the sums of every directory for these reads.
         permissions: whether this node checks permissions for these reads.
         supergroup: group whose members may read everything.

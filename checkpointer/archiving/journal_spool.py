@@ -1,8 +1,8 @@
 """Copies of a shared journal's edits as segment files for an archive.
 
-The journal is stored on JournalNodes or bookies. The spool reads its operations in order and splits them where the
-NameNode did: before OP_START_LOG_SEGMENT and after OP_END_LOG_SEGMENT. The spool ignores the segment boundaries that
-the journal reports, because the caches of JournalNodes do not record them.
+JournalNodes or bookies store the journal. The spool reads its operations in order and splits them where the NameNode
+did: before OP_START_LOG_SEGMENT and after OP_END_LOG_SEGMENT. The spool ignores the segment boundaries that the journal
+reports, because the caches of JournalNodes do not record them.
 
 Each update re-reads the journal from the last identifying operation of the copies, and compares the operations with
 their copies. If the journal was set back, the spool copies the whole journal again. Therefore, a file never mixes

@@ -1,4 +1,4 @@
-"""The `checkpointer` command. Each subcommand has a separate module, which is loaded when the subcommand runs."""
+"""The `checkpointer` command. Each subcommand has a separate module, which the group loads when the subcommand runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the end and the
 reason.
 
-Marks are stored in the storage directories, so they survive restarts. They change neither readiness nor the state of a
-check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends together with
-its alarms.
+The daemon stores marks in the storage directories, so they survive restarts. They change neither readiness nor the
+state of a check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends
+together with its alarms.
 """
 
 from __future__ import annotations

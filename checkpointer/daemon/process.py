@@ -1,9 +1,9 @@
 """The daemon process: scheduler, HTTP server, signals and service manager around a role.
 
 The main thread opens the role, starts the scheduler, and then waits for commands to reload or stop. The scheduler's
-threads do the work; each job runs in one thread at a time. Polls that become due during a poll are merged into one
-poll. Shutdown happens once, in this order: new jobs are blocked, the running checkpoint stops at a safe point, the HTTP
-server stops, and the role releases its storage.
+threads do the work; each job runs in one thread at a time. The scheduler merges polls that become due during a poll
+into one poll. Shutdown happens once, in this order: new jobs are blocked, the running checkpoint stops at a safe point,
+the HTTP server stops, and the role releases its storage.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ class _Daemon:
         )
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
-        # Runs of one job do not overlap; polls that become due during a checkpoint are merged into one.
+        # Runs of one job do not overlap; the scheduler merges polls that become due during a checkpoint into one poll.
         self._scheduler.add_job(
             work,
             "interval",

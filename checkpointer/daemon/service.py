@@ -183,7 +183,7 @@ class CheckpointService:
         """Answer an operator's HTTP request (`CheckpointTrigger`); if a checkpoint is running, wait for its result and
         use it.
 
-        With `force`, a single new transaction is sufficient for a checkpoint. The image is then offered to all
+        With `force`, a single new transaction is sufficient for a checkpoint. The service then offers the image to all
         NameNodes that lack it, regardless of their last responses.
         """
         refusal = self._refusal()

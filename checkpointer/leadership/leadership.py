@@ -1,6 +1,6 @@
 """Leadership of this daemon: one thread requests the lock while the daemon runs, and other threads read the result.
 
-A second thread checks that requests receive responses, so that a hanging backend is treated as silent.
+A second thread checks that requests receive responses, so that a hanging backend counts as silent.
 """
 
 from __future__ import annotations

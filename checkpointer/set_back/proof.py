@@ -122,7 +122,7 @@ def prove(
         based: whether no compared run precedes `runs`, so that the image below them must also be compared.
         images: returns our images at the end of a run or between runs, newest first. If transactions cannot decide, an
             image that the NameNode also has proves all earlier transactions.
-        deep: whether to compare contents; if False, only the bounds of segments are compared.
+        deep: whether to compare contents; if False, compare only the bounds of segments.
         same_process: returns whether the past of the active NameNode's process is known to contain an image. `prove`
             assumes that the NameNode has this image.
         alive: returns whether the active NameNode's process was already running when the past was last proven. In this

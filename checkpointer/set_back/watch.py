@@ -37,7 +37,7 @@ class PastWatch:
     `confirm`.
 
     Args:
-        recorder: records the transactions that are applied to the namespace.
+        recorder: records the transactions that the node applies to the namespace.
         provenances: provenances of this node's images.
         held: returns this node's images, newest first.
         witness: returns a witness of the past; its argument is the newest transaction to compare.

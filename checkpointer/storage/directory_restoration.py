@@ -1,7 +1,7 @@
 """Restoration of dropped storage directories (dfs.namenode.name.dir.restore).
 
-`restore` retries dropped directories. A directory is used again when its lock is acquired and a file has been written
-to it.
+`restore` retries dropped directories. A directory is in use again after `restore` has acquired its lock and written a
+file to it.
 
 This module prevents these faults:
 

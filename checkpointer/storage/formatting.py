@@ -1,4 +1,4 @@
-"""Creation, format and cleanup of one storage directory. Each file is written atomically, and VERSION is written last.
+"""Creation, format and cleanup of one storage directory, with atomic writes of each file, and VERSION last.
 
 A killed run may leave unfinished images, downloads and atomic writes in a `current` folder; `clean_leftovers` removes
 them.

@@ -2,8 +2,8 @@
 
 An offer ends in one of these ways:
 
-- Accepted, or refused as old: the image is settled for that NameNode, except that a refused rollback image is offered
-    again.
+- Accepted, or refused as old: the image is settled for that NameNode, but the checkpointer offers a refused rollback
+  image again.
 - Not active: the image is not settled. If the NameNode's state is unknown, the checkpointer offers nothing to it for a
   while.
 - Failed: the checkpointer repeats the offer after an increasing delay.
@@ -144,8 +144,8 @@ class Uploader:
 
     Args:
         addresses: addresses of the NameNodes, each `http://host:port`.
-        accepts_images: called before a transfer and regularly during it, so that images are sent only to NameNodes that
-            accept them. Several threads call the function, which logs all errors.
+        accepts_images: called before a transfer and regularly during it, so that the uploader sends images only to
+            NameNodes that accept them. Several threads call the function, which logs all errors.
         confirm: called with an image and its txid immediately before each transfer. A TransferError counts as a failed
             transfer, which is retried; any other error ends the offer.
         differs: compares the settings of replay; see `settings_difference`.

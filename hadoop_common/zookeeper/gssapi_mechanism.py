@@ -47,7 +47,7 @@ class GssapiMechanism(Mechanism):  # type: ignore[misc]
         return answer
 
     def dispose(self) -> None:
-        """Do nothing, because the context is released with the mechanism."""
+        """Do nothing, because the end of the mechanism releases the context."""
 
 
 def register() -> None:

@@ -24,7 +24,7 @@ class RetryCache:
 
     Args:
         clock: seconds, of any origin.
-        capacity: maximum number of responses; the oldest is dropped first.
+        capacity: maximum number of responses; the cache drops the oldest response first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = _CAPACITY) -> None:

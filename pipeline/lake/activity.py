@@ -85,8 +85,7 @@ def measure_activity(
 
     Args:
         after: transaction id up to which the function does not report missing transactions.
-        audit: lines of audit logs, from which users, opens and lookups are counted; None to count the users in the
-            edits.
+        audit: lines of audit logs, to count users, opens and lookups; None to count the users in the edits.
 
     Raises:
         LakeError: the lake cannot be read.

@@ -86,7 +86,7 @@ def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], s
 
 
 class _StoredFiles:
-    """Access to the files below `uri`; local files are read without Java."""
+    """Access to the files below `uri`, without Java for local files."""
 
     def __init__(self, context: SparkContext, uri: str) -> None:
         self._context = context

@@ -54,7 +54,7 @@ class _CheckpointEnd:
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
         """End the checkpoint at the NameNode if it has the image that it expects.
 
-        If the NameNode is unreachable, the call is retried later. A refused call is not retried.
+        If the NameNode is unreachable, a later call retries. A refused call is not retried.
         """
         if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
             return

@@ -2,8 +2,8 @@
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
 parallel, with separate states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of
-a segment, saves it, and returns it to the stream. Edits that arrive during a checkpoint are written immediately and
-applied afterwards.
+a segment, saves it, and returns it to the stream. The receiver writes edits that arrive during a checkpoint
+immediately, and applies them afterwards.
 """
 
 from __future__ import annotations

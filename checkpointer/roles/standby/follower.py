@@ -8,13 +8,13 @@ the namespace.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
   of the past, because the missing segments may have been purged in another past. If the past is unchanged, the gap
   raises an alarm.
-- Held: a rolling upgrade has begun, and nothing is applied until its rollback image is saved.
+- Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
   instead. It fetches the same image again only after increasing delays. It also replaces our state if every image here
   is damaged.
 
-Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not change the
-namespace, and raises an alarm until a later tail succeeds.
+The follower makes every image from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not
+change the namespace, and raises an alarm until a later tail succeeds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class StandbyDetails(RoleDetails):
         rolling_upgrade: whether a rolling upgrade is in progress; `rollback_image_due`: whether its image is still
             pending.
         open_segment_fault: reason why the open segment could not be read, "" if it was read or is not needed.
-        journal: location of the journal from which edits are read.
+        journal: location of the journal from which the node reads edits.
         lost_past: record of the last time that this node started over; None if it has never started over.
     """
 

@@ -32,7 +32,8 @@ class SharedJournalEdits:
         location: URI of the journal.
         open_journal: opens the journal for reading, without connecting.
         confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
-            raises StorageError if the journal belongs to another namespace. It is called until it first returns True.
+            raises StorageError if the journal belongs to another namespace. The reader calls it until it first returns
+            True.
         journal_nodes: returns the last responses of the JournalNodes; None for other journals.
         batch: number of transactions of the open segment from which a response may be incomplete; None if responses are
             always complete.

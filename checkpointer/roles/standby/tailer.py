@@ -118,7 +118,7 @@ class EditTailer:
         self._ended: int | None = None
         # end of the segment that is being applied, None between segments
         self._segment_last: int | None = None
-        # txid of START or FINALIZE in the open segment, which is not applied before the segment ends
+        # txid of START or FINALIZE in the open segment; the tailer does not apply it before the segment ends
         self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer, cluster: int | None = None) -> None:
