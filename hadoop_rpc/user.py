@@ -26,7 +26,7 @@ def configured_user(configuration: Configuration) -> str:
     """Return `hadoop.user.name`, or the user of this process: the user name of calls without Kerberos.
 
     Raises:
-        ConfigurationError: hadoop.security.authentication is an unknown method.
+        ConfigurationError: hadoop.security.authentication names an unknown method.
     """
     if AUTHENTICATION.read(configuration).lower() not in ("", "simple", "kerberos"):
         raise ConfigurationError([configuration.fault(AUTHENTICATION.name, "is not simple or kerberos")])

@@ -110,8 +110,8 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return an alarm for each NameNode to which uploads fail repeatedly. There is no alarm if a NameNode has the
-    newest image or another daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode has the newest image
+    or another daemon uploads.
     """
     progress = status.progress
     if (

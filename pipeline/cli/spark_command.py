@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def context_for(master: str | None, driver_memory: str, *, small: bool = False) -> Iterator[SparkContext]:
-    """Start a context that ends with the block; errors of tasks are raised as the original typed errors.
+    """Start a context that ends with the block; raise errors of tasks as the original typed errors.
 
     Args:
         small: see `pipeline.session.build_context`.
