@@ -7,14 +7,20 @@ from dataclasses import dataclass
 
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.salvage import examine_segment
 from journal.segment_file import EditLogSegment, map_file
+from journal.segment_format import HEADER_SIZE
 
 _HINT = (
     "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
     "or move the file away if its transactions are not needed."
+)
+_HEADER_START = 3
+_NOTHING_WRITTEN_HINT = (
+    "This file contains no transaction: the NameNode stopped before it wrote the header, for example because the disk "
+    "was full. If no other edits directory has this segment with transactions, move the file away and try again."
 )
 
 
@@ -64,7 +70,14 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
     Raises:
         JournalError: see `read_in_progress_segments`.
     """
-    found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
+    try:
+        found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
+    except CorruptHeaderError as error:
+        # the file is allocated with bytes of 0xff, with which a layout version also begins
+        head = bytes(content[:_HEADER_START] if len(content) < HEADER_SIZE else content)
+        if not head.strip(b"\xff"):
+            error.hint = _NOTHING_WRITTEN_HINT
+        raise
     fault = found.fault
     if isinstance(fault, TransactionGapError):
         fault.hint = _HINT

@@ -225,7 +225,16 @@ def test_damaged_header_is_rejected(tmp_path: Path, content: bytes) -> None:
     directory, txid = base(tmp_path)
     put_finalized(directory, txid + 1, txid + 3)
     (directory / "current" / inprogress_name(txid + 4)).write_bytes(content)
-    refused(directory, 4, inprogress_name(txid + 4))
+    refused(directory, 4, inprogress_name(txid + 4), "contains no transaction", "move the file away")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("content", [b"\xff" * 100 + b"\x03", b"abc"])
+def test_other_bytes_than_those_of_a_roll_that_failed_are_not_called_empty(tmp_path: Path, content: bytes) -> None:
+    directory, txid = base(tmp_path)
+    (directory / "current" / inprogress_name(txid + 1)).write_bytes(content)
+    refused(directory, 4, "  next: ")
+    assert "contains no transaction" not in merge(directory).err
 
 
 @pytest.mark.recorded
