@@ -32,10 +32,22 @@ _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
+# where `create_server` raises an OSError for a host name that cannot be resolved
+_RESOLVER_ERRORS = range(-200, 0)
+
 BUSY, IDLE, UNPROVEN = range(3)
 """Priority of a connection when the number of connections has reached its limit. The loop never closes a BUSY
 connection, because a thread serves it.
 """
+
+
+def listen_hint(fault: OSError, server: str) -> str:
+    """Return the next step after `SocketLoop.listen` failed; `server` is "HTTP server" or "RPC server"."""
+    if fault.errno == errno.EADDRNOTAVAIL or fault.errno in _RESOLVER_ERRORS:
+        return (
+            f"Configure an address or name of this host, or 0.0.0.0, for this {server}; run the command on that host."
+        )
+    return f"Free the port or configure another address for this {server}."
 
 
 class Channel:

@@ -85,7 +85,8 @@ class ClientLink:
         try:
             peer = socket.create_connection((host, port), timeout)
         except (OSError, UnicodeError) as fault:  # UnicodeError: a part of the host name is too long or empty
-            raise RpcConnectionError(f"cannot connect to {address}: {fault}") from fault
+            hint = _NO_HOST_HINT if isinstance(fault, socket.gaierror) else ""
+            raise RpcConnectionError(f"cannot connect to {address}: {fault}", hint=hint) from fault
         state = ClientConnection(protocol, user, client_id, security=security)
         try:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -16,7 +16,7 @@ from hadoop_common.file_faults import MORE_THREADS, error_text
 from hadoop_common.lifetimes import Startable
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
-from hadoop_common.socket_loop import SocketLoop
+from hadoop_common.socket_loop import SocketLoop, listen_hint
 from hadoop_rpc.errors import RetriableError, RpcError
 from hadoop_rpc.security import KnownTokens, RpcServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
@@ -125,8 +125,7 @@ class RpcServer(Startable):
         except OSError as fault:
             self.loop.stop()
             raise RpcError(
-                f"cannot listen on {host_port(host, port)}: {fault}",
-                hint="Free the port or configure another address for this RPC server.",
+                f"cannot listen on {host_port(host, port)}: {fault}", hint=listen_hint(fault, "RPC server")
             ) from fault
         try:
             for handler in self._handlers:

@@ -25,7 +25,7 @@ from hadoop_common.file_faults import MORE_THREADS
 from hadoop_common.lifetimes import Startable
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
-from hadoop_common.socket_loop import SocketLoop
+from hadoop_common.socket_loop import SocketLoop, listen_hint
 from hadoop_common.tls.reloading import ServerTls, set_in_use
 from hadoop_common.tls.sockets import TlsSocket
 from servlets.errors import HttpServerError
@@ -133,8 +133,7 @@ class HttpServer(Startable):
             self._address = self._loop.listen(host, port)
         except OSError as fault:
             raise HttpServerError(
-                f"cannot listen on {host_port(host, port)}: {fault}",
-                hint="Free the port or configure another address for this HTTP server.",
+                f"cannot listen on {host_port(host, port)}: {fault}", hint=listen_hint(fault, "HTTP server")
             ) from fault
         try:
             for thread in self._threads:

@@ -312,6 +312,13 @@ def test_occupied_port_is_reported() -> None:
         RpcServer([], *server.address).start()
 
 
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_address_of_another_host_is_reported(host: str) -> None:
+    with pytest.raises(RpcError, match="cannot listen") as refused:
+        RpcServer([], host, 0).start()
+    assert "name of this host" in refused.value.hint
+
+
 def test_unsupported_protocol_version_is_refused() -> None:
     echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))}, version=2)
     with (
