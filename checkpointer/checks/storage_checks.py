@@ -59,6 +59,8 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
             problems.append(_Problem(State.WARNING, text, _repair(found)))
     if new and len(new) + len(broken) == len(facts.directories):
         hint = "Start the daemon: its start or its first checkpoint creates an image."
+        if any(each.holder for each in new):
+            hint = "The daemon's first checkpoint creates an image; the check daemon shows whether it fails."
         return _verdict([*problems, _Problem(State.WARNING, "no image yet", hint)], details)
     found_by = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
@@ -107,8 +109,13 @@ def _broken(directories: Sequence[DirectoryFacts]) -> list[DirectoryFacts]:
 
 
 def _is_new(each: DirectoryFacts) -> bool:
+    """Return whether the daemon has not stored an image in the directory yet; it writes VERSION before the image."""
     listing = each.listing.value
-    return listing is not None and listing.state in (StorageState.MISSING, StorageState.NOT_FORMATTED)
+    if listing is None:
+        return False
+    if listing.state is StorageState.HALF_FORMATTED:
+        return listing.version is not None and not listing.segments
+    return listing.state in (StorageState.MISSING, StorageState.NOT_FORMATTED)
 
 
 def _line(each: DirectoryFacts) -> str:

@@ -36,6 +36,8 @@ def test_folders_not_compared_are_listed_without_a_warning() -> None:
 NEW = directory(OTHER, StorageState.NOT_FORMATTED)
 
 
+# a daemon that has not fetched its first image yet
+ONLY_VERSION = Observation(StorageDirectory(OTHER, StorageState.HALF_FORMATTED, INFO))
 BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
 
 
@@ -51,6 +53,8 @@ BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
         ((directory(), NEW), State.WARNING, "no image yet"),
         ((directory(), directory(OTHER, StorageState.MISSING)), State.WARNING, "no image yet"),
         ((directory(OTHER, StorageState.HALF_FORMATTED), directory()), State.CRITICAL, "half-formatted"),
+        ((directory(listing=ONLY_VERSION),), State.WARNING, "no image yet"),
+        ((directory(), directory(OTHER, listing=ONLY_VERSION)), State.WARNING, "1 directory has no image yet"),
         (
             (
                 directory(),
