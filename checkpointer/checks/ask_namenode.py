@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from checkpointer.checks.facts import DaemonFacts, NameNodeFacts, Observation
+from checkpointer.checks.facts import DaemonFacts, NameDirectories, NameNodeFacts, Observation
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from hadoop_common.cluster_http import HttpAnswer, send_request
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 _LOGIN_WANTED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
+_DIRECTORIES = "NameDirStatuses"
+_DIRECTORIES_BEAN = f"/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::{_DIRECTORIES}"
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
@@ -71,21 +74,55 @@ def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[Seg
 
 
 def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
-    """Return the FSNamesystem bean of a NameNode's /jmx, or an empty dictionary if the response lacks it, and the
-    difference of the NameNode's clock (`HttpAnswer.clock_difference`).
+    """Return the FSNamesystem bean of a NameNode's /jmx, and the difference of the NameNode's clock
+    (`HttpAnswer.clock_difference`).
+
+    The bean is an empty dictionary if only administrators may read /jmx, because the web server transfers images
+    nevertheless (hadoop.security.instrumentation.requires.admin).
 
     Raises:
-        TransferError: the server does not answer or reports an internal error, or the required login fails.
+        TransferError: the server does not answer, reports an internal error or is not a NameNode, or the required login
+            fails.
     """
     url = base + _BEAN
-    answer = get_logged_in(url, timeout)
+    try:
+        answer = get_logged_in(url, timeout)
+    except TransferError as fault:
+        if fault.status == HTTPStatus.FORBIDDEN:
+            return {}, 0.0
+        raise
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         hint = "Check the NameNode's log: while its web server fails, images cannot be transferred either."
         raise TransferError(url, "the web server reports an error", status=answer.status, hint=hint)
+    bean = _first_bean(answer)
+    if not bean:
+        status = None if answer.status == HTTPStatus.OK else answer.status
+        problem = "this is not the web server of a NameNode: its /jmx has no FSNamesystem"
+        raise TransferError(url, problem, status=status, hint="Check dfs.namenode.http-address.")
+    return bean, answer.clock_difference
+
+
+def ask_name_directories(base: str, *, timeout: float) -> NameDirectories | None:
+    """Return the state of a NameNode's storage directories; None if it does not report them.
+
+    Raises:
+        TransferError: the server does not answer, or refuses the request.
+    """
+    text = _first_bean(get_logged_in(base + _DIRECTORIES_BEAN, timeout)).get(_DIRECTORIES)
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+        used, failed = dict(found["active"]), dict(found["failed"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    images = any("IMAGE" in str(contents) for contents in used.values())
+    return NameDirectories(used=len(used), failed=tuple(map(str, failed)), images=images)
+
+
+def _first_bean(answer: HttpAnswer) -> dict[str, Any]:
     content = answer.json
     beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
     first = beans[0] if isinstance(beans, list) and beans else None
-    return (first if isinstance(first, dict) else {}), answer.clock_difference
+    return first if isinstance(first, dict) else {}
 
 
 def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer.checks.facts import Facts, NameNodeFacts
+from checkpointer.checks.facts import Facts, NameNodeFacts, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.quantities import counted
@@ -27,6 +27,12 @@ _TWO_ACTIVE_HINT = (
 )
 
 
+_DIRECTORY_HINT = (
+    "On the NameNode's host, check the directory's disk, its space and its permissions. Then run `hdfs dfsadmin "
+    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`; the NameNode uses the directory again."
+)
+
+
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests. While one of several NameNodes answers, the
     state is at most WARNING, because another NameNode may be down for maintenance.
@@ -35,17 +41,35 @@ def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     total = len(facts.namenodes)
     details = [line for node in facts.namenodes for line in _reachability(node)]
     metric = Metric("namenodes", len(well))
+    failed, lost = _failed_directories(facts)
+    summary = "; ".join([f"{len(well)} of {total} reachable by RPC and HTTP", *lost])
     if len(well) == total:
-        return CheckVerdict(State.OK, f"{total} of {total} reachable by RPC and HTTP", tuple(details), (metric,))
+        return CheckVerdict(failed, summary, tuple(details), (metric,), _DIRECTORY_HINT if lost else "")
     state = State.WARNING if well else State.CRITICAL
     hints = (node.last_txid.hint if node.last_txid.value is None else node.beans.hint for node in facts.namenodes)
     hint = next(filter(None, hints), "")
-    return CheckVerdict(state, f"{len(well)} of {total} reachable by RPC and HTTP", tuple(details), (metric,), hint)
+    return CheckVerdict(worst([state, failed]), summary, tuple(details), (metric,), hint)
 
 
 def _reachability(node: NameNodeFacts) -> list[str]:
     rpc = node.last_txid.error or f"last txid {node.last_txid.value}"
-    return [f"RPC {node.rpc}: {rpc}", f"HTTP {node.http}: {node.beans.error or 'answers'}"]
+    web = node.beans.error or ("answers" if node.beans.value else "answers, but does not show its metrics")
+    return [f"RPC {node.rpc}: {rpc}", f"HTTP {node.http}: {web}"]
+
+
+def _failed_directories(facts: Facts) -> tuple[State, list[str]]:
+    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost one."""
+    lost = []
+    for node in facts.namenodes:
+        known = node.directories.value
+        if known is not None and known.failed:
+            total = counted(len(known.failed) + known.used, "storage directory")
+            lost.append(f"{node.http} no longer uses {len(known.failed)} of its {total}: {', '.join(known.failed)}")
+    if not lost:
+        return State.OK, lost
+    active = active_of(facts)
+    stored = None if active is None else active.directories.value
+    return State.CRITICAL if stored is not None and not stored.images else State.WARNING, lost
 
 
 def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -63,7 +87,9 @@ def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         )
     if silent:
         return CheckVerdict(
-            State.UNKNOWN, f"no NameNode reports that it is active; {len(silent)} do not answer", details
+            State.UNKNOWN,
+            f"no NameNode reports that it is active; {len(silent)} of {len(facts.namenodes)} did not answer",
+            details,
         )
     return CheckVerdict(State.CRITICAL, "no NameNode is active", details)
 

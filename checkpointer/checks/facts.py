@@ -34,6 +34,21 @@ class Observation(Generic[T_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NameDirectories:
+    """The storage directories of a NameNode.
+
+    Attributes:
+        used: number of directories that the NameNode uses.
+        failed: directories that the NameNode no longer uses, because an access failed.
+        images: whether the NameNode uses a directory for images.
+    """
+
+    used: int
+    failed: tuple[str, ...]
+    images: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NameNodeFacts:
     """The state of a NameNode, as its RPC and HTTP servers report it.
 
@@ -54,6 +69,7 @@ class NameNodeFacts:
     software: str = ""
     segments: Observation[tuple[SegmentName, ...]] = Observation()
     beans: Observation[dict[str, Any]] = Observation()
+    directories: Observation[NameDirectories] = Observation()
     clock_ahead: float = 0.0
 
 

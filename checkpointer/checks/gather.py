@@ -11,7 +11,7 @@ from typing import Any
 
 from checkpointer.checks.ask_journal import ask_journal
 from checkpointer.checks.ask_kerberos import ask_kerberos
-from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_rpc
+from checkpointer.checks.ask_namenode import ask_daemon, ask_http, ask_name_directories, ask_rpc
 from checkpointer.checks.ask_storage import ask_directories, ask_image
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.bounded import ask_all
@@ -111,6 +111,7 @@ def _namenode_questions(config: CheckpointConfig, limit: float) -> dict[str, Cal
     for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
         start = NameNodeFacts(http=http, rpc=host_port(*rpc))
         questions[f"http {http}"] = partial(ask_http, http, timeout=limit)
+        questions[f"directories {http}"] = partial(ask_name_directories, http, timeout=limit)
         questions[f"rpc {host_port(*rpc)}"] = partial(ask_rpc, start, rpc, user=config.rpc_user, timeout=limit / _CALLS)
     return questions
 
@@ -122,7 +123,9 @@ def _namenodes(config: CheckpointConfig, answers: Mapping[str, Observation[Any]]
         node = called.value or _silent(http, host_port(*rpc), called.error)
         asked: Observation[tuple[dict[str, Any], float]] = answers[f"http {http}"]
         beans, ahead = asked.value or (None, 0.0)
-        found.append(replace(node, beans=Observation(beans, asked.error, asked.late, asked.hint), clock_ahead=ahead))
+        beans_asked = Observation(beans, asked.error, asked.late, asked.hint)
+        stored = answers[f"directories {http}"]
+        found.append(replace(node, beans=beans_asked, directories=stored, clock_ahead=ahead))
     return tuple(found)
 
 

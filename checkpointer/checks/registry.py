@@ -63,7 +63,7 @@ class CheckOutcome:
 
 _UNKNOWN_HINT = (
     "The state is not known, so do not change anything yet. First find out why it could not be read: run the checks "
-    "namenode, storage and daemon."
+    "namenode, storage, journalnodes and daemon."
 )
 
 CHECKS: tuple[Check, ...] = (

@@ -32,8 +32,13 @@ _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
 # only one attribute, because other attributes list every DataNode
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
+_STATE = "Hadoop:service=NameNode,name=NameNodeStatus::State"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
+_METRICS_HINT = (
+    "If hadoop.security.instrumentation.requires.admin is true on that NameNode, set it to false. With Kerberos, you "
+    "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on it."
+)
 # ImageServlet.recentImageCheckTimePrecision
 _SHARE_OF_PERIOD = 0.75
 
@@ -107,7 +112,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
     return ImageAcceptance(
         version=ask_version(base_url, timeout=timeout, cancel=cancel),
-        state=str(system.get("tag.HAState", "")),
+        state=ask_state(base_url, timeout=timeout, cancel=cancel) or str(system.get("tag.HAState", "")),
         last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
         last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
         clock_ahead=clock_ahead,
@@ -122,6 +127,18 @@ def ask_version(base_url: str, *, timeout: float, cancel: Callable[[], bool] = n
         TransferCancelledError: `cancel()` became true.
     """
     found = _bean(base_url, {"get": _VERSION}, timeout, cancel)[0].get("SoftwareVersion")
+    return found if isinstance(found, str) else ""
+
+
+def ask_state(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> str:
+    """Return the NameNode's present state (active, standby or observer), "" if unknown. The state in FSNamesystem is
+    that before a failover for up to 10 s.
+
+    Raises:
+        TransferError: the NameNode does not answer.
+        TransferCancelledError: `cancel()` became true.
+    """
+    found = _bean(base_url, {"get": _STATE}, timeout, cancel)[0].get("State")
     return found if isinstance(found, str) else ""
 
 
@@ -144,6 +161,8 @@ def _bean(
     """
     url = servlet_url(base_url, query, _JMX)
     status, content, clock_ahead = read_page(url, timeout, cancel)
+    if status == HTTPStatus.FORBIDDEN:
+        raise TransferError(url, "the NameNode does not show its metrics", status=status, hint=_METRICS_HINT)
     try:
         body = json.loads(content) if status == HTTPStatus.OK else {}
     except ValueError as fault:

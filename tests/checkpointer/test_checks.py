@@ -12,7 +12,7 @@ import pytest
 
 from checkpointer import checks
 from checkpointer.checks.ask_kerberos import ask_kerberos
-from checkpointer.checks.facts import JournalFacts, LockFacts, NameNodeFacts, Observation
+from checkpointer.checks.facts import JournalFacts, LockFacts, NameDirectories, NameNodeFacts, Observation
 from checkpointer.checks.registry import CHECKS, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
@@ -65,6 +65,42 @@ def test_namenode_check(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
     found = decide("namenode", namenodes=nodes)
     assert found.state is state
     assert len(found.details) == 2 * len(nodes)
+
+
+def stored(used: int, *failed: str, images: bool = True) -> Observation[NameDirectories]:
+    return Observation(NameDirectories(used=used, failed=failed, images=images))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state", "words"),
+    [
+        ((namenode(directories=stored(2)),), State.OK, "1 of 1 reachable by RPC and HTTP"),
+        ((namenode(directories=DOWN),), State.OK, "1 of 1 reachable by RPC and HTTP"),
+        ((namenode(directories=stored(1, "/n/2")),), State.WARNING, "uses 1 of its 2 storage directories: /n/2"),
+        ((namenode(directories=stored(0, "/n/1", images=False)),), State.CRITICAL, "1 of its 1 storage directory"),
+        ((namenode(1), namenode(2, directories=stored(1, "/n/2"))), State.WARNING, "http://nn2:9870 no longer uses"),
+        (
+            (namenode(1), namenode(2, state=Observation("STANDBY"), directories=stored(0, "/n/1", images=False))),
+            State.WARNING,
+            "/n/1",
+        ),
+        ((namenode(1, directories=stored(1, "/n/2")), down(2)), State.WARNING, "1 of 2 reachable"),
+    ],
+)
+def test_directories_that_a_namenode_no_longer_uses_are_reported(
+    nodes: tuple[NameNodeFacts, ...], state: State, words: str
+) -> None:
+    found = decide("namenode", namenodes=nodes)
+    assert found.state is state
+    assert words in found.summary
+    if len(nodes) == 1:
+        assert ("-restoreFailedStorage true" in found.hint) is (state is not State.OK)
+
+
+def test_namenode_that_does_not_show_its_metrics_is_reachable() -> None:
+    found = decide("namenode", namenodes=(namenode(beans=Observation({})),))
+    assert found.state is State.OK
+    assert found.details[1].endswith("answers, but does not show its metrics")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.facts import Observation
 from checkpointer.checks.gather import Cluster, gather
@@ -44,7 +43,6 @@ from tests.namenode_stub.namenode_double import ANY_CALL, NamenodeDouble
 from tests.namenode_stub.recorded_namespace import BASIC_FILES
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 from tests.site_files import write_site
-from tests.socket_peer import saying, scripted_web
 from tests.web_server import JsonServer, QuietHandler, json_server
 
 DAEMON = {
@@ -445,20 +443,6 @@ def test_a_hanging_question_is_not_repeated_until_it_returns() -> None:
         if thread.name.startswith("check-"):
             thread.join(600)
     assert [answer.value for answer in ask_both().values()] == [1, 2]
-
-
-def test_truncated_http_response_is_an_error() -> None:
-    with scripted_web(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")) as url:
-        answer = ask_all({"nn": lambda: ask_http(url, timeout=600)}, 600)["nn"]
-    assert answer.value is None
-    assert "no answer" in answer.error
-
-
-def test_http_503_counts_as_no_answer() -> None:
-    with json_server({"/jmx": (503, "{}")}) as jmx:
-        answer = ask_all({"nn": lambda: ask_http(jmx.url, timeout=600)}, 600)["nn"]
-    assert answer.value is None
-    assert "HTTP 503" in answer.error
 
 
 def test_free_space_of_a_directory_for_edits_is_read(site: Site, tmp_path: Path) -> None:

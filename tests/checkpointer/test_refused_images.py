@@ -33,6 +33,7 @@ from checkpointer.transfer.namenode_settings import NamenodeSettings
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
+from hadoop_rpc.ha_protocol import HAState
 from namenode_stub.ports import free_port
 from servlets.status import TriggerState
 from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
@@ -164,6 +165,13 @@ def test_acceptance_is_read_from_jmx(tmp_path: Path) -> None:
         assert ask_acceptance(node.url, timeout=600).version == "3.4.1"
     with pytest.raises(TransferError, match="no answer"):
         ask_acceptance(node.url, timeout=600)
+
+
+def test_state_is_not_that_before_a_failover(tmp_path: Path) -> None:
+    """A NameNode updates its metrics only every 10 s, but NameNodeStatus immediately."""
+    with NamenodeDouble(tmp_path / "name") as node:
+        node.state = HAState.STANDBY
+        assert ask_acceptance(node.url, timeout=600).state == "standby"
 
 
 def test_upload_forecast_uses_the_last_response() -> None:

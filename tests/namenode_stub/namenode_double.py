@@ -184,7 +184,7 @@ class NamenodeDouble(RecordedNamespace):
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def beans(self) -> list[Bean]:
-        """Return the beans of its /jmx."""
+        """Return the beans of its /jmx; the state in FSNamesystem is that before a failover."""
         system = {
             "tag.HAState": "active",
             "LastCheckpointTime": int(self.checkpointed_at * 1000),
@@ -194,7 +194,8 @@ class NamenodeDouble(RecordedNamespace):
         release = {"SoftwareVersion": "2.7.3" if self.recent is None else "3.4.1"}
         process = [Bean("java.lang:type=Runtime", "", {"StartTime": self.started_at})] if self.started_at else []
         node = "Hadoop:service=NameNode,name="
-        return [Bean(f"{node}FSNamesystem", "", system), Bean(f"{node}NameNodeInfo", "", release), *process]
+        status = Bean(f"{node}NameNodeStatus", "", {"State": self.state.name.lower()})
+        return [Bean(f"{node}FSNamesystem", "", system), status, Bean(f"{node}NameNodeInfo", "", release), *process]
 
     # ---- RPC -----------------------------------------------------------------------------------------------
 
