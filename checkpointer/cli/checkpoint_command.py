@@ -159,7 +159,7 @@ def _forewarn(refusing: dict[str, float]) -> None:
         clock = time.strftime("%H:%M:%S", time.localtime(at))
         echo(
             f"note: {address} does not accept an image with few transactions before {clock}, "
-            "because its last image is recent; the checkpoint is made anyway",
+            "because its last image is recent; new edits are checkpointed anyway",
             err=True,
         )
 

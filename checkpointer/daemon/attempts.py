@@ -199,6 +199,9 @@ class CheckpointAttempts:
                 self.faults.checkpoint.forget()
                 self.schedule.reset_retries()
                 since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
+                if force:
+                    self.update_forecast()
+                    since += self.forecast.unread_edits(progress.journal_txid)
                 return self._offer_again(progress, f"no checkpoint is due: {since}", force=force)
             failed = counted(self.faults.checkpoint.count, "attempt")
             message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"

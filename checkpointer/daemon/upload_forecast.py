@@ -30,6 +30,8 @@ _TIMEOUT = 5.0
 # seconds for which a NameNode caches its beans
 _STALE_SECONDS = 15.0
 _ACTIVE = "active"
+# transactions that every roll writes at the start of a segment
+_START_OF_SEGMENT = 1
 
 
 class UploadForecast:
@@ -209,6 +211,20 @@ class UploadForecast:
         with self._lock:
             known = self._known.get(address)
         return "" if known is None else known.state
+
+    def unread_edits(self, txid: int) -> str:
+        """Describe the edits after `txid` in the active's open segment, which a standby does not read; "" without
+        them.
+        """
+        with self._lock:
+            found = [each.written_txid for each in self._known.values() if each.state == _ACTIVE]
+        written = max((each for each in found if each is not None), default=-1)
+        if written <= txid + _START_OF_SEGMENT:
+            return ""
+        return (
+            f"; the active NameNode has written up to {written}: end its open segment with `hdfs dfsadmin -rollEdits`, "
+            "then repeat the request"
+        )
 
     def reported_at(self, address: str) -> float | None:
         """Return the time when the NameNode last stored an image, in seconds since the epoch; None without a current

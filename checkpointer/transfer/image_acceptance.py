@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -70,6 +70,7 @@ class ImageAcceptance:
     last_at: float | None
     last_txid: int | None
     clock_ahead: float = 0.0
+    written_txid: int | None = field(default=None, compare=False)
 
     def by_our_clock(self, clock_ahead: float) -> ImageAcceptance:
         """Return the facts with `last_at` by this host's clock; the NameNode's clock is ahead by `clock_ahead`
@@ -116,6 +117,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
         last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
         last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
         clock_ahead=clock_ahead,
+        written_txid=last if isinstance(last, int) else None,
     )
 
 

@@ -193,6 +193,7 @@ def test_no_checkpoint_from_an_empty_or_open_segment(daemon: Daemon, stub: NameN
     for force in (False, True):
         result = daemon.service.request(force=force, wait=True)
         assert (result.state, result.details["txid"]) == (TriggerState.SKIPPED, 0)
+        assert ("hdfs dfsadmin -rollEdits" in result.message) is force
     assert daemon.service.status()["transactionsBehind"] == 0
 
 
