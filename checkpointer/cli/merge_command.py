@@ -22,6 +22,7 @@ from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_limited, memory_options, with_options
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
+from site_config.keys import SHARED_EDITS_DIR
 from site_config.merge_settings import memory_limit, merge_settings
 
 # together with the overhead that a memory limit adds for threads, this is 200 MB
@@ -146,6 +147,8 @@ def command(
         stack.enter_context(nullcontext() if dry_run else _locked(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         stack.enter_context(naming_older_image(plan, conf_dir))
+        for shared in _shared_edits(configuration):
+            echo(f"note: edits that exist only in {shared} are not read; docs/edits.md shows how to add them", err=True)
         for path in plan.irregular:
             echo(f"warning: {path} is not a regular file and is skipped", err=True)
         if not plan.segments:
@@ -165,6 +168,15 @@ def command(
             return
         result = _merge(plan, settings, _engine(configuration, engine, master), room, show=not as_json)
     _report_merge(plan, settings, result, as_json=as_json)
+
+
+def _shared_edits(configuration: Configuration | None) -> list[str]:
+    """Return the journals that the NameNodes of the configuration share."""
+    if configuration is None:
+        return []
+    name = SHARED_EDITS_DIR.name
+    found = [configuration.get(key, "") for key in sorted(configuration.keys()) if f"{key}.".startswith(f"{name}.")]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 @contextmanager

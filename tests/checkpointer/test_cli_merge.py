@@ -147,6 +147,21 @@ def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) ->
 
 
 @pytest.mark.recorded
+def test_merge_names_the_shared_edits_that_it_does_not_read(tmp_path: Path) -> None:
+    """A standby NameNode stores no edits, so "nothing to merge" does not mean that its image is complete."""
+    journal = "qjournal://jn1:8485;jn2:8485;jn3:8485/ns1"
+    conf = write_site(tmp_path / "conf", {"dfs.namenode.shared.edits.dir.ns1.nn2": journal})
+    directory = tmp_path / "name"
+    for segment in RENAMES.copy_to(directory).glob("edits_*"):
+        segment.unlink()
+    (directory / "current" / "seen_txid").write_text("0\n")
+    code, out, err = run_cli("merge", directory, "--conf", conf)
+    assert (code, "nothing to merge" in out) == (0, True)
+    assert f"note: edits that exist only in {journal} are not read" in err
+    assert "note: edits" not in run_cli("merge", directory).err
+
+
+@pytest.mark.recorded
 @pytest.mark.parametrize("command", ["merge", "config"])
 def test_ignored_value_is_warned_about_once(tmp_path: Path, command: str) -> None:
     conf = write_site(tmp_path / "conf", {"dfs.image.compress": "yes"})
