@@ -90,15 +90,14 @@ _OLDER_STATE_HINT = (
     "newer blocks deleted. Do not force it out of safe mode. Provide the newest image and edits, from its other "
     "directories, from the shared edits or from this daemon."
 )
-_LOW_RESOURCES_HINT = (
-    "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved). Safe mode then stays "
-    "on until an operator ends it."
-)
+_FREE_SPACE = "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved)."
 _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
 # hints by phrases of the NameNode's message; safe mode with these reasons does not end without an operator
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
-    "Resources are low": _LOW_RESOURCES_HINT,
+    # up to Hadoop 3.3; newer releases end safe mode when there is space again (HDFS-17231)
+    "turn off safe mode manually": f"{_FREE_SPACE} Safe mode then stays on until an operator ends it.",
+    "Resources are low": f"{_FREE_SPACE} The NameNode then ends safe mode.",
     "turned on manually": _MANUAL_HINT,
 }
 

@@ -296,7 +296,14 @@ def test_multiline_remote_message_becomes_one_line() -> None:
     ("tip", "hint"),
     [
         ("It was turned on manually. Use ...", "stays on until an operator ends it: ask who did"),
-        ("Resources are low on NN. Please add or free up more resources ...", "Free space on the disks"),
+        (
+            "Resources are low on NN. Please add or free up more resourcesthen turn off safe mode manually. NOTE: ...",
+            "Safe mode then stays on until an operator ends it",
+        ),
+        (
+            "Resources are low on NN. Please add or free up more resources. NOTE: ...",
+            "The NameNode then ends safe mode",
+        ),
         ("Name node detected blocks with generation stamps in future. This ...", "Do not force it out of safe mode"),
     ],
 )
