@@ -18,6 +18,7 @@ from hadoop_common.names import SegmentName
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
 from hadoop_rpc.ha_protocol import HAServiceClient
+from hadoop_rpc.kerberos import PROCESS
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.spnego import Spnego
 from node_state.state import NodeState, from_json
@@ -77,8 +78,9 @@ def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
     """Return the FSNamesystem bean of a NameNode's /jmx, and the difference of the NameNode's clock
     (`HttpAnswer.clock_difference`).
 
-    The bean is an empty dictionary if only administrators may read /jmx, because the web server transfers images
-    nevertheless (hadoop.security.instrumentation.requires.admin).
+    Without Kerberos, the bean is an empty dictionary if only administrators may read /jmx, because the web server
+    transfers images nevertheless (hadoop.security.instrumentation.requires.admin). With Kerberos, this refusal may also
+    be a failed login.
 
     Raises:
         TransferError: the server does not answer, reports an internal error or is not a NameNode, or the required login
@@ -88,7 +90,7 @@ def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
     try:
         answer = get_logged_in(url, timeout)
     except TransferError as fault:
-        if fault.status == HTTPStatus.FORBIDDEN:
+        if fault.status == HTTPStatus.FORBIDDEN and PROCESS.login is None:
             return {}, 0.0
         raise
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -164,7 +164,7 @@ def _bean(
     url = servlet_url(base_url, query, _JMX)
     status, content, clock_ahead = read_page(url, timeout, cancel)
     if status == HTTPStatus.FORBIDDEN:
-        raise TransferError(url, "the NameNode does not show its metrics", status=status, hint=_METRICS_HINT)
+        raise refusal(_REQUEST, url, status, "", content, _METRICS_HINT)
     try:
         body = json.loads(content) if status == HTTPStatus.OK else {}
     except ValueError as fault:

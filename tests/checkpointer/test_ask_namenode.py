@@ -33,7 +33,7 @@ def test_a_server_whose_metrics_are_only_for_administrators_answers() -> None:
     """hadoop.security.instrumentation.requires.admin; the web server transfers images nevertheless."""
     with json_server({"/jmx": (403, "{}")}) as jmx:
         assert ask_http(jmx.url, timeout=600) == ({}, 0.0)
-        with pytest.raises(TransferError, match=r"\(HTTP 403\): the NameNode does not show its metrics") as refused:
+        with pytest.raises(TransferError, match=r"\(HTTP 403\): the request was refused") as refused:
             ask_acceptance(jmx.url, timeout=600)
     assert "hadoop.security.instrumentation.requires.admin" in refused.value.hint
 
