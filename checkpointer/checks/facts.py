@@ -226,6 +226,11 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """Return the active NameNode, or else the NameNode with the highest transaction id; None if no NameNode answers."""
-    answering = [node for node in facts.namenodes if node.last_txid.value is not None]
-    return max(answering, key=lambda node: (node.state.value == "ACTIVE", node.last_txid.value or 0), default=None)
+    """Return the active NameNode, or else the NameNode with the highest transaction id, of several the one with the
+    newest image; None if no NameNode answers.
+    """
+
+    def rank(node: NameNodeFacts) -> tuple[bool, int, int]:
+        return node.state.value == "ACTIVE", node.last_txid.value or 0, node.checkpoint_txid.value or 0
+
+    return max((node for node in facts.namenodes if node.last_txid.value is not None), key=rank, default=None)

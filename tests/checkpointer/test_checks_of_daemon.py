@@ -177,6 +177,11 @@ def test_noncritical_check_is_at_most_a_warning() -> None:
 def test_transactions_check_uses_the_active_namenode() -> None:
     standby = namenode(1, state=Observation("STANDBY"), last_txid=Observation(500))
     assert decide("transactions", namenodes=(standby, namenode(2))).metrics[0].value == 10
+    # without an active NameNode, a standby whose own image is old does not count
+    old, new = (
+        namenode(n, state=Observation("STANDBY"), checkpoint_txid=Observation(txid)) for n, txid in ((1, 0), (2, 95))
+    )
+    assert decide("transactions", namenodes=(old, new)).metrics[0].value == 5
 
 
 def archived(**values: Any) -> Observation[NodeState]:
