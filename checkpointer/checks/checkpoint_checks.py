@@ -25,6 +25,7 @@ _FETCHES_HINT = (
     "The NameNode does not need these edits: its own image is newer. A running daemon fetches that image at its next "
     "read of the edits; if the warning persists, see the daemon's alarms."
 )
+_LOG_HINT = 'The daemon\'s log contains the next step of each error, after "next:".'
 _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP (`timedatectl`, `chronyc tracking`)."
 
 
@@ -231,6 +232,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         new_problems = [problem for problem in found if problem]
         states += [State.WARNING] * len(new_problems)
         problems += new_problems
+        hint = hint or (_LOG_HINT if new_problems else "")
     return CheckVerdict(
         worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint
     )

@@ -140,6 +140,7 @@ def test_daemon_check_repeats_the_next_step_of_an_alarm() -> None:
             },
             "Check nn1.",
         ),
+        ({"record": CheckpointRecord(last_error="upload failed", last_error_at=NOW - 30)}, "The daemon's log"),
     ],
 )
 def test_daemon_check_hint_depends_on_the_reason(status: dict[str, Any], hint: str) -> None:
