@@ -209,7 +209,12 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     # as a last resort, Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
-    return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), RPC_PORT
+    if host in WILDCARDS:
+        host = _host_of_rpc(configuration, nameservice, namenode, http_key)
+    wanted = http_key.replace(keys.HTTP_ADDRESS.name, keys.RPC_ADDRESS.name)
+    problem = f"names the NameNode's host, but no key names its RPC address; {RPC_PORT} is assumed: set {wanted}"
+    configuration.warn(configuration.fault(http_key, problem))
+    return host, RPC_PORT
 
 
 def address(configuration: Configuration, key: str, default_port: int) -> tuple[str, int]:

@@ -67,6 +67,16 @@ def test_a_checkpoint_directory_must_not_be_a_namenodes_own(tmp_path: Path) -> N
     assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
 
 
+@pytest.mark.parametrize("default_fs", [{}, {"fs.defaultFS": "viewfs://cluster/"}])
+def test_an_assumed_rpc_address_is_a_warning(default_fs: dict[str, str]) -> None:
+    """Without the right core-site.xml, fs.defaultFS does not name the NameNode, which may use another port."""
+    settings = Configuration.from_mapping({**default_fs, "dfs.namenode.http-address": "nn1:9870"}, {"USER": "hdfs"})
+    found = CheckpointConfig.from_configuration(settings, Role.SECONDARY)
+    assert found.namenode_rpc_addresses == (("nn1", 8020),)
+    (warning,) = settings.warnings
+    assert "8020 is assumed: set dfs.namenode.rpc-address" in warning
+
+
 def test_a_shared_configuration_may_contain_directories_of_other_nodes(tmp_path: Path) -> None:
     """Several hosts may share one configuration, and journals are in folders of a JournalNode's directory."""
     shared = str(tmp_path / "shared")
