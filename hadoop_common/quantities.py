@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+import time
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -27,6 +28,13 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {total % 60} s" if minutes else f"{total} s"
+
+
+def clock_text(at: float, now: float) -> str:
+    """Return the local time of `at`, with the date if it is not today; both are in seconds since the epoch."""
+    then = time.localtime(at)
+    today = then[:3] == time.localtime(now)[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)
 
 
 def ago_text(at: float | None, now: float) -> str:

@@ -21,6 +21,7 @@ from checkpointer.daemon.daemon_address import DaemonAddresses
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
 from hadoop_common.exit_codes import ExitCode
+from hadoop_common.quantities import clock_text
 from site_config.checkpoint_config import Role
 
 _PROBE_SECONDS = 30.0
@@ -156,9 +157,8 @@ def _refusing(daemon: DaemonAddresses, limit: float) -> dict[str, float]:
 
 def _forewarn(refusing: dict[str, float]) -> None:
     for address, at in refusing.items():
-        clock = time.strftime("%H:%M:%S", time.localtime(at))
         echo(
-            f"note: {address} does not accept an image with few transactions before {clock}, "
+            f"note: {address} does not accept an image with few transactions before {clock_text(at, time.time())}, "
             "because its last image is recent; new edits are checkpointed anyway",
             err=True,
         )

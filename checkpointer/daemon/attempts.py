@@ -351,8 +351,8 @@ class CheckpointAttempts:
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
         targets, takes_from = self.role.targets, self.forecast.takes_from
-        shadow = self.schedule.config.shadow
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self.wall(), shadow=shadow)
+        now, period, shadow = self.wall(), self.schedule.config.period, self.schedule.config.shadow
+        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=now, period=period, shadow=shadow)
         self.record.outcome(found.acceptance.value)
         return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
+from checkpointer.transfer.image_acceptance import longer_period
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
@@ -73,7 +74,8 @@ def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: Ch
     if record.phase != _SAVE and (shortage := role.space_shortage()):
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
     if late := lateness(status):
-        alarms.append(Alarm(late, LATE_HINT, "late"))
+        other = (longer_period(target.error, status.period) for target in role.targets)
+        alarms.append(Alarm(late, next(filter(None, other), LATE_HINT), "late"))
     return alarms
 
 

@@ -4,17 +4,17 @@ NameNode.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.image_acceptance import too_recent
+from checkpointer.transfer.image_acceptance import longer_period, too_recent
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import ImageKind
+from hadoop_common.quantities import clock_text, duration
 
 
 class Acceptance(Enum):
@@ -80,6 +80,7 @@ def outcome_of(
     *,
     takes_from: Callable[[str], float | None],
     now: float,
+    period: float,
     shadow: bool = False,
 ) -> UploadOutcome:
     """Return the outcome of the image at `txid`; in `shadow` mode, the daemon never offers the image.
@@ -90,6 +91,7 @@ def outcome_of(
         takes_from: returns the time when a NameNode accepts an image again, in seconds since the epoch; None if
             unknown.
         now: seconds since the epoch.
+        period: dfs.namenode.checkpoint.period of this daemon, in seconds.
     """
     if shadow:
         return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains here",))
@@ -106,7 +108,8 @@ def outcome_of(
         again_at = min(times, default=None)
         recent = again_at is not None or any(map(too_recent, refused.values()))
         acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED
-        hint = _ROLLBACK_HINT if kind.rollback else _when_refused(recent, again_at, now)
+        other = next(filter(None, (longer_period(each, period) for each in refused.values())), "")
+        hint = _ROLLBACK_HINT if kind.rollback else f"{other} {_when_refused(recent, again_at, now)}".lstrip()
         return UploadOutcome(acceptance, "; ".join(refusals), hint, failed, again_at)
     if failed:
         hint = "The daemon offers the image again automatically; check that NameNode in the meantime."
@@ -141,10 +144,9 @@ def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Seq
 
 def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if again_at is not None:
-        clock = time.strftime("%H:%M:%S", time.localtime(again_at))
         return (
-            f"It accepts the next image from {clock} on, in {max(0.0, again_at - now):.0f} s. The daemon then makes "
-            "and offers one automatically. Until then, this image is stored here, and nothing is lost."
+            f"It accepts the next image from {clock_text(again_at, now)} on, in {duration(again_at - now)}. The daemon "
+            "then makes and offers one automatically. Until then, this image is stored here, and nothing is lost."
         )
     if recent:
         return (

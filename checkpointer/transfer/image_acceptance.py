@@ -26,6 +26,7 @@ from checkpointer.transfer.common import (
 from hadoop_common.cluster_http import read_body, send_request
 from hadoop_common.file_faults import network_reason
 from hadoop_common.http_connection import WaitCancelled
+from hadoop_common.quantities import duration
 from hadoop_rpc.spnego import open_logged_in
 
 _JMX = "/jmx"
@@ -222,6 +223,20 @@ class TooRecent:
     def seconds_left(self) -> int:
         """Seconds until the NameNode accepts an image."""
         return max(0, self.min_age - self.age)
+
+
+def longer_period(refusal_text: str, period: float) -> str:
+    """Return the next step if an image was refused as too recent because the NameNode's period is longer than ours of
+    `period` seconds; otherwise "".
+    """
+    recent = too_recent(refusal_text)
+    if recent is None or recent.min_age <= min_image_age(period) + 1:
+        return ""
+    theirs = duration(recent.min_age / _SHARE_OF_PERIOD)
+    return (
+        f"The NameNode's dfs.namenode.checkpoint.period is {theirs}, but this daemon's is {duration(period)}: set both "
+        "to the same value, and reload the daemon."
+    )
 
 
 def too_recent(refusal_text: str) -> TooRecent | None:

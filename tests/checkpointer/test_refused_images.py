@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +26,7 @@ from checkpointer.transfer.image_acceptance import (
     TooRecent,
     ask_acceptance,
     has_image,
+    longer_period,
     min_image_age,
     refuses_recent,
     too_recent,
@@ -165,6 +167,21 @@ def test_acceptance_is_read_from_jmx(tmp_path: Path) -> None:
         assert ask_acceptance(node.url, timeout=600).version == "3.4.1"
     with pytest.raises(TransferError, match="no answer"):
         ask_acceptance(node.url, timeout=600)
+
+
+def test_a_longer_period_of_the_namenode_is_the_next_step() -> None:
+    """`RECENT` is the refusal of a NameNode whose period is an hour."""
+    assert longer_period(RECENT, 3600.0) == longer_period("busy", 60.0) == ""
+    text = longer_period(RECENT, 60.0)
+    assert "dfs.namenode.checkpoint.period is 1 h 0 min, but this daemon's is 1 min 0 s" in text
+    targets = [UploadTarget("http://a").answered(7, ImageKind.IMAGE, UploadResult[OLD], at=0, now=0, quiet_period=0)]
+    made = [Upload("http://a", OLD, txid=7, refusal=RECENT)]
+    then = time.mktime((2026, 11, 30, 12, 0, 0, 0, 0, -1))
+    outcome = outcome_of(
+        7, ImageKind.IMAGE, made, targets, takes_from=lambda address: then + 90_000, now=then, period=60.0
+    )
+    assert outcome.hint.startswith(text)
+    assert "from 2026-12-01 13:00:00 on, in 25 h 0 min" in outcome.hint
 
 
 def test_state_is_not_that_before_a_failover(tmp_path: Path) -> None:
@@ -315,7 +332,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
 def test_upload_outcomes(
     made: list[Upload], targets: list[UploadTarget], taking: Acceptance, code: int, warnings: int, words: str
 ) -> None:
-    outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0)
+    outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0, period=60.0)
     assert (outcome.acceptance, outcome.exit_code, len(outcome.warnings)) == (taking, code, warnings)
     assert words in outcome.problem
     assert bool(outcome.hint) is bool(code)
