@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.healing import HealingMode
 from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
@@ -14,6 +15,7 @@ from tests.engine.image_builder import LAYOUTS, ImageBuilder, Saved, merge_bytes
 from tests.engine.snapshot_reader import CURRENT, Diff, Holder, SnapshotReader
 
 NEW = 20000
+HEAL, STRICT = ReplayRules(healing=HealingMode.HEAL), ReplayRules(healing=HealingMode.STRICT)
 BLOCKS = [(1, 128, 1001), (2, 50, 1001)]
 WHOLE = 178
 """Bytes in `BLOCKS`."""
@@ -51,7 +53,7 @@ class Outcome:
         if whole:
             self.reader.check()
 
-    def again(self, folder: Path, *given: EditOp, rules: ReplayRules | None = None) -> Outcome:
+    def again(self, folder: Path, *given: EditOp, rules: ReplayRules = STRICT) -> Outcome:
         """Return the image after one more merge."""
         source = store(folder, self.bytes, self.image.info.transactionId)
         return Outcome(merge_bytes(source, given, rules=rules), self.ids)
@@ -115,10 +117,10 @@ class Setting:
     Args:
         folder: folder for the files.
         layout: layout of the image.
-        rules: replay rules of the cluster.
+        rules: replay rules of the cluster; by default, an inconsistency that would be healed is an error.
     """
 
-    def __init__(self, folder: Path, layout: int, rules: ReplayRules | None = None) -> None:
+    def __init__(self, folder: Path, layout: int, rules: ReplayRules = STRICT) -> None:
         self.builder = ImageBuilder(layout)
         self.folder, self.rules = folder, rules
         for path in ("/s", "/s/d", "/s/d/e", "/z"):

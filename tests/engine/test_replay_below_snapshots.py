@@ -9,8 +9,8 @@ import pytest
 
 from engine.errors import ReplayError
 from journal import ops
-from journal.ops import EditOp
-from tests.engine.image_builder import BASE_TXID, HADOOP3, LAYOUTS, merge_bytes, merged, store
+from journal.ops import Block, EditOp
+from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, merge_bytes, merged, store
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.engine.replay_scenes import base, needs_kernels, rare
 from tests.engine.snapshot_support import allow, create, retitle
@@ -183,3 +183,30 @@ def test_snapshot_copy_contains_an_acl_set_by_kernels(layout: int, tmp_path: Pat
         set_permissions("/old/d", 0o700),
     ]
     merged(path, *made)
+
+
+@pytest.mark.parameters(2)
+@pytest.mark.parametrize(
+    ("more", "kept"), [((), 100), ((Block(3, 10, 1002),), 90)], ids=["same blocks", "another block"]
+)
+def test_kernel_sets_whether_the_last_block_is_complete(more: tuple[Block, ...], kept: int, tmp_path: Path) -> None:
+    """When 2.7 completes a block, a snapshot keeps the block under construction; it shares a complete block."""
+    blocks = (*(Block(*each) for each in BLOCKS), *more)
+    *before, last = blocks
+    first, second = (ops.AppendOp(path="/s/f", client_name="c", client_machine="m", new_block=True) for _ in range(2))
+    length = sum(block.num_bytes for block in blocks)
+    edits = [
+        first,
+        ops.UpdateBlocksOp(path="/s/f", blocks=blocks),
+        allow(),
+        create("s0"),
+        ops.TruncateOp(src="/s/f", client_name="c", client_machine="m", new_length=length, timestamp=5000),
+        close("/s/f", blocks=(*before, last._replace(num_bytes=90))),
+        second,
+        close("/s/f", blocks=(*before, last._replace(num_bytes=100))),
+    ]
+    setting = Setting(tmp_path, HADOOP2)
+    found = setting.merged(*edits)
+    assert found.image.blocks("/s/f")[-1][1] == 100
+    assert found.file_diff("/s/f", 0).blocks[-1].numBytes == kept
+    assert rare(setting.builder.save(tmp_path), edits, HADOOP2)[:2] == ["OP_APPEND", "OP_ALLOW_SNAPSHOT"]

@@ -17,7 +17,7 @@ from image_format.reader import ImageFile
 from journal import ops
 from journal.ops import Block, EditOp
 from site_config.merge_settings import replay_rules
-from tests.engine.image_builder import HADOOP2, HADOOP3, numbered
+from tests.engine.image_builder import HADOOP2, HADOOP3, OWNER, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename, set_permissions, times
 from tests.engine.snapshot_support import NEW, Setting, allow, create, disallow, layouts, remove, retitle
 
@@ -145,6 +145,34 @@ def test_late_child_of_a_deleted_directory_is_deleted_with_the_snapshot(tmp_path
     assert NEW not in found.image.inodes
     assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
     assert found.created("/s/d", 0) == []
+
+
+def test_late_child_of_a_deleted_moved_directory_stays_for_a_later_snapshot(tmp_path: Path) -> None:
+    """n was added to d after s0, and changed after s1; s2 still contains n when d is gone and s1 is deleted."""
+    changes = [add("/s/d/n", NEW), close("/s/d/n"), create("s1"), set_permissions("/s/d/n", 0o600), create("s2")]
+    moved = [rename("/s/d", "/z/d"), delete("/z/d")]
+    found = Setting(tmp_path, HADOOP3).merged(allow(), create("s0"), *changes, *moved, remove("s1"))
+    assert found.at("s2")["/d/n"] == NEW
+    assert "/d/n" not in found.at("s0")
+
+
+def test_late_child_of_a_present_moved_directory_survives_the_snapshot(tmp_path: Path) -> None:
+    """Only the present place of m refers to m, because the snapshot with its old name was deleted."""
+    moved = [allow(), create("old"), rename("/s/d", "/s/m"), remove("old")]
+    changes = [create("s0"), mkdir("/s/m/n", NEW), create("s1"), mkdir("/s/m/n/k", NEW + 1)]
+    found = Setting(tmp_path, HADOOP3).merged(*moved, *changes, remove("s1"))
+    assert (found.present()["/s/m/n"], found.present()["/s/m/n/k"]) == (NEW, NEW + 1)
+
+
+@layouts
+def test_late_symlink_of_a_moved_directory_is_deleted_with_the_snapshot(tmp_path: Path, layout: int) -> None:
+    """d is moved into x, which was renamed, and deleted with x; only s1 contains the link l in d."""
+    link = ops.SymlinkOp(path="/s/m/l", inode_id=NEW, target="t", mtime=2000, atime=2000, permissions=OWNER)
+    moved = [rename("/s/x", "/s/y"), rename("/s/d", "/s/m"), link, create("s1"), rename("/s/m", "/s/y/m")]
+    given = [mkdir("/s/x", NEW + 1), allow(), create("s0"), *moved, delete("/s/y"), remove("s1")]
+    found = Setting(tmp_path, layout).merged(*given)
+    assert (NEW in found.image.inodes) == (layout == HADOOP2)
+    assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f", "/x"}
 
 
 def test_snapshot_deletion_sets_the_directory_time_in_hadoop_3(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from journal import ops
 from journal.ops import AclEntry, Block, EditOp, XAttr
 from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, UINT64, numbered
 from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions, times
-from tests.engine.snapshot_support import BLOCKS, NEW, WHOLE, Outcome, Setting, allow, create, remove
+from tests.engine.snapshot_support import BLOCKS, HEAL, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 ACL = tuple(AclEntry(kind, 0, 6, name) for kind, name in ((0, None), (0, "u"), (1, None), (2, None), (3, None)))
@@ -249,12 +249,12 @@ LEFT_BEHIND = [
     ids=["mkdir", "add", "rename", "delete-snapshot"],
 )
 def test_name_of_a_concat_source_is_reused_by_another_inode(tmp_path: Path, trips: list[EditOp]) -> None:
-    found = Setting(tmp_path, HADOOP2).merged(*LEFT_BEHIND, *trips)
+    found = Setting(tmp_path, HADOOP2, HEAL).merged(*LEFT_BEHIND, *trips)
     assert found.created("/s", 0) == ["n"]
     assert "/n" not in found.at("s0")
     assert found.present()["/s/n"] in (NEW + 1, found.ids["/s/d/f"])
     check_stops(tmp_path, LEFT_BEHIND, trips)
-    Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*LEFT_BEHIND, *trips)
+    Setting(tmp_path / "3", HADOOP3).merged(*LEFT_BEHIND, *trips)
 
 
 def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_p
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
     given = [*SNAPSHOT, *moved, *concatenated, rename("/s/d", "/z/d")]
-    assert set(Setting(tmp_path, HADOOP2).merged(*given).at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
+    assert set(Setting(tmp_path, HADOOP2, HEAL).merged(*given).at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
     check_stops(tmp_path, [*LEFT_BEHIND, rename("/s/d", "/z/d")], [mkdir("/s/n", NEW + 1)])
 
 
@@ -459,7 +459,7 @@ def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -
     new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
     closed = close("/s/n", blocks=(Block(7, 11, 1007),))
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
-    found = Setting(tmp_path, layout).merged(*SNAPSHOT, *new, closed, mkdir("/s/m", NEW + 1), joined)
+    found = Setting(tmp_path, layout, HEAL).merged(*SNAPSHOT, *new, closed, mkdir("/s/m", NEW + 1), joined)
     assert found.created("/s", 0) == ["m"]
     assert NEW not in found.image.inodes
     assert found.image.blocks("/s/f") == [*BLOCKS, (7, 11, 1007)]
@@ -486,7 +486,7 @@ def test_concat_source_in_a_snapshot_becomes_an_empty_file(tmp_path: Path, sourc
     """Hadoop's replay accepts this source of CONCAT, but Hadoop cannot load the resulting image."""
     before = [*SNAPSHOT, rename("/s/d/f", "/s/d/n")] if source == "/s/d/n" else SNAPSHOT
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=(source,), timestamp=LATER)
-    setting = Setting(tmp_path, HADOOP3)
+    setting = Setting(tmp_path, HADOOP3, HEAL)
     kept = setting.ids["/s/f" if source == "/s/f" else "/s/d/f"]
     found = setting.merged(*before, joined)
     assert kept in found.at("s0").values()
@@ -494,7 +494,7 @@ def test_concat_source_in_a_snapshot_becomes_an_empty_file(tmp_path: Path, sourc
     assert blocks[kept] == 0
     assert source == "/s/f" or blocks[setting.ids["/s/f"]] == 2 * len(BLOCKS)
     with pytest.raises(InconsistentNamespaceError, match="the snapshots are inconsistent"):
-        Setting(tmp_path / "strict", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*before, joined)
+        Setting(tmp_path / "strict", HADOOP3).merged(*before, joined)
 
 
 def test_image_with_snapshots_of_removed_inodes_is_healed_at_the_next_save(tmp_path: Path) -> None:

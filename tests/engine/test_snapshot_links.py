@@ -16,11 +16,12 @@ from engine.replay import replay
 from engine.settings import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
+from journal import ops
 from tests.depth import examples
-from tests.engine.image_builder import BASE_TXID, LAYOUTS, ROOT, ImageBuilder, Saved, numbered, store
-from tests.engine.op_makers import rename
+from tests.engine.image_builder import BASE_TXID, LAYOUTS, OWNER, ROOT, ImageBuilder, Saved, numbered, store
+from tests.engine.op_makers import LATER, rename
 from tests.engine.snapshot_reader import SnapshotReader
-from tests.engine.snapshot_support import Setting, allow, create
+from tests.engine.snapshot_support import CURRENT, HEAL, NEW, Setting, allow, create, remove
 from tests.engine.snapshot_twin import LinkTwin, Node, Step
 
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=60)
@@ -84,7 +85,7 @@ def test_symlink_renamed_twice_has_two_names_in_snapshots(tmp_path: Path, layout
     rename.
     """
     given = [allow(), create("s0"), rename("/s/l", "/s/m"), create("s1"), rename("/s/m", "/s/n")]
-    setting = Setting(tmp_path, layout)
+    setting = Setting(tmp_path, layout, HEAL)
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*given)
     assert found.present()["/s/n"] == link
@@ -93,3 +94,15 @@ def test_symlink_renamed_twice_has_two_names_in_snapshots(tmp_path: Path, layout
     with pytest.raises(ReplayError, match="inconsistent with its children at b'm'") as stopped:
         setting.merged(*given)
     assert stopped.value.txid == BASE_TXID + len(given)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_symlink_that_existed_only_in_a_deleted_snapshot_leaves_no_entry(tmp_path: Path, layout: int) -> None:
+    """The copy that the rename made goes to the older snapshot, which never contained the link."""
+    link = ops.SymlinkOp(path="/s/d/l", inode_id=NEW, target="t", mtime=LATER, atime=LATER, permissions=OWNER)
+    given = [allow(), create("s0"), link, create("s1"), rename("/s/d/l", "/z/m"), remove("s1")]
+    found = Setting(tmp_path, layout, HEAL).merged(*given)
+    assert found.present()["/z/m"] == NEW
+    assert NEW not in found.at("s0").values()
+    assert (found.created("/s/d", 0), found.deleted("/s/d", 0)) == ([], {})
+    assert found.references() == [(NEW, "", CURRENT)]

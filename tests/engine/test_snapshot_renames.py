@@ -13,7 +13,7 @@ from journal import ops
 from journal.ops import Block, EditOp
 from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
 from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions
-from tests.engine.snapshot_support import BLOCKS, CURRENT, NEW, WHOLE, Outcome, Setting, allow, create, remove
+from tests.engine.snapshot_support import BLOCKS, CURRENT, HEAL, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 SNAPSHOT = [allow(), create("s0")]
@@ -453,7 +453,7 @@ def test_name_in_a_newer_snapshot_changes_with_the_rename(tmp_path: Path, layout
     2.7.3).
     """
     moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
-    found = Setting(tmp_path, layout).merged(*moved)
+    found = Setting(tmp_path, layout, HEAL).merged(*moved)
     assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]
     assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
     assert found.at("d1", "/z/d")["/renamed"] == NEW
@@ -462,7 +462,7 @@ def test_name_in_a_newer_snapshot_changes_with_the_rename(tmp_path: Path, layout
 
 @layouts
 def test_inode_renamed_out_of_a_newer_snapshot_gets_references(tmp_path: Path, layout: int) -> None:
-    found = Setting(tmp_path, layout).merged(*IN_TWO_PLACES, rename("/z/d/new", "/z/new", 9001))
+    found = Setting(tmp_path, layout, HEAL).merged(*IN_TWO_PLACES, rename("/z/d/new", "/z/new", 9001))
     assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
     assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
     assert found.at("d1", "/z/d")["/new"] == found.present()["/z/new"] == NEW
