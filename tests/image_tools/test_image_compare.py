@@ -285,6 +285,25 @@ def stray(made: Made) -> None:
     made.root_entry.children.append(99)
 
 
+@pytest.mark.parametrize(
+    ("add", "expected"),
+    [
+        (add_acl, ("/a/f", "acl", ["user:eve:r-x"], ["user:bob:r-x"])),
+        (add_xattr, ("/a", "xAttrs", ["user.origin=0xff"], ["user.bob=0xff"])),
+    ],
+)
+def test_equal_serials_with_different_names_in_one_feature_are_a_difference(
+    tmp_path: Path, add: Callable[[Made], None], expected: tuple[str, str, list[str], list[str]]
+) -> None:
+    """The owners have the same names; only a named ACL entry or an attribute changes its meaning."""
+    old, new = Made(), Made()
+    for made in (old, new):
+        add(made)
+    new.strings = [(serial, b"bob" if text in (b"eve", b"origin") else text) for serial, text in new.strings]
+    found = compared(old.build(tmp_path / "old"), new.build(tmp_path / "new"))
+    assert [(each.subject, each.attribute, each.old, each.new) for each in found] == [expected]
+
+
 CHANGES: list[tuple[Callable[[Made], None], tuple[ItemKind, ChangeKind, str, str, Any, Any]]] = [
     (setting("", layout_version=-66), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "layoutVersion", -67, -66)),
     (setting("info", genstampV2=1001), (ItemKind.COUNTER, ChangeKind.CHANGED, "", "genstampV2", 1000, 1001)),
