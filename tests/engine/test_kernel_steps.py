@@ -65,6 +65,7 @@ def test_plain_text_is_the_same_in_cesu8_and_utf8(data: bytes) -> None:
         assert not data.isascii()
 
 
+@pytest.mark.parameters(20)
 @pytest.mark.parametrize(
     ("path", "taken"),
     [
@@ -79,6 +80,15 @@ def test_plain_text_is_the_same_in_cesu8_and_utf8(data: bytes) -> None:
         ("//a", False),
         ("/\U0001f600", False),
         ("/\ud800", False),
+        ("/.staging", True),
+        ("/a/.s", True),
+        ("/a/.reserved", True),
+        ("/a.sn/b.snapshot", True),
+        ("/.reserved/raw/a", False),
+        ("/.snapshot", False),
+        ("/a/.snapshot", False),
+        ("/a/.snapshot/s1", False),
+        ("/é/.snapshot", False),
     ],
 )
 def test_end_of_paths_that_kernels_look_up(path: str, taken: bool) -> None:
