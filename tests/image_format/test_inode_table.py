@@ -80,6 +80,24 @@ def test_a_batch_of_rows_is_loaded_like_single_rows(messages: list[pb.INode], dr
     assert encoded(at_once, range(order.size)) == b"".join(records[slot] for slot in order.tolist())
 
 
+@pytest.mark.parametrize(("size", "blocks"), [(300, 0), (3, 4)], ids=["names", "blocks"])
+def test_a_batch_reserves_space_before_it_is_loaded(size: int, blocks: int) -> None:
+    """The names or the blocks of the batch exceed the space of a new table, and the kernel does not check it."""
+    block = pb.BlockProto(blockId=1, genStamp=1, numBytes=1)
+    named = [b"%0*d" % (size, number) for number in range(400)]
+    messages = [
+        pb.INode(type=pb.INode.FILE, id=number, name=name, file=pb.INodeFile(permission=1, blocks=[block] * blocks))
+        for number, name in enumerate(named, 1)
+    ]
+    records = [*map(encode_delimited, messages)]
+    offsets = np.cumsum([0, *map(len, records)], dtype=np.int64)[:-1]
+    table = InodeTable(-63)
+    table.load_all(octets(b"".join(records)), offsets, np.arange(400))
+    assert table.names_used == 400 * size <= table.names.size
+    assert table.blocks_used == 400 * blocks <= table.blocks.size
+    assert [table.name(row) for row in range(400)] == named
+
+
 @given(inodes())
 def test_unknown_fields_set_a_flag(message: pb.INode) -> None:
     body = message.SerializeToString() + encode_varint(99 << 3) + b"\x05"
