@@ -52,6 +52,7 @@ from engine.section_delta import (
     spliced,
 )
 from hadoop_common.process_tuning import lower_thread_priority
+from image_format.array_allocator import pieces
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
@@ -217,17 +218,17 @@ class Compaction:
     def _inodes(self) -> Iterator[Chunk]:
         namespace = self._namespace
         table = namespace.table
-        rows = table.dirty_rows()
-        self._check_policies(rows)
-        slots, records = self._changed_inodes(rows[table.slot[rows] >= 0])
-        new = rows[table.slot[rows] < 0]
+        dirty = table.dirty_rows()
+        for rows in dirty:
+            self._check_policies(rows)
+        slots, records = self._changed_inodes(dirty.old)
         header = pb.INodeSection()
         header.CopyFrom(namespace.base.header)
         header.lastInodeId = namespace.last_inode_id
         header.numInodes = namespace.tree.inode_count
         start = encode_delimited(header)
         yield start
-        added = self._background.submit(table.encode, new)
+        added = self._background.submit(table.encode, dirty.new)
         if self._merger.concurrent:
             self._entries = self._background.submit(self._directories)
         old = np.flatnonzero(~namespace.tree.dropped[slots])
@@ -238,7 +239,7 @@ class Compaction:
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
         """Return the slots and records of changed base inodes: the inodes in `rows`, and unread directories."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
-        more = unread.dirty_rows()
+        more = unread.dirty_rows().old
         records = table.encode(rows)
         if not more.size:
             return table.slot[rows], records
@@ -253,11 +254,12 @@ class Compaction:
         Kernels do not check this. A file that has the policy in the base image keeps it.
         """
         table, layout = self._namespace.table, self._base.layout_version
-        files = rows[table.kind[rows] == FILE]
-        for policy in np.unique(table.policy[files]).tolist():
-            since = policy_since(policy, layout)
-            if since is not None and self._is_given(files[table.policy[files] == policy], policy):
-                self._namespace.require(since, f"storage policy {policy}")
+        for piece in pieces(rows.size):
+            files = rows[piece][table.kind[rows[piece]] == FILE]
+            for policy in np.unique(table.policy[files]).tolist():
+                since = policy_since(policy, layout)
+                if since is not None and self._is_given(files[table.policy[files] == policy], policy):
+                    self._namespace.require(since, f"storage policy {policy}")
 
     def _is_given(self, files: Ids, policy: int) -> bool:
         """Return whether one of these files is new, or has a different storage policy in the base image."""
@@ -332,12 +334,14 @@ class Compaction:
     def _changes(self) -> DirectoryChanges:
         """Return the changed names in each directory, with their present inodes."""
         table, tree, changed = self._namespace.table, self._namespace.tree, self._changed
-        held = changed.holders
-        self._check_held(held[held != NO_ROW])
-        if tree.references.any:
-            by_reference = [row != NO_ROW and tree.references.is_dst(row) for row in held.tolist()]
-            held = np.where(by_reference, NO_ROW, held)
-        ids = np.where(held == NO_ROW, 0, table.id[held])
+        ids: Ids = table.allocator.zeros(changed.holders.size, np.int64)
+        for piece in pieces(ids.size):
+            held = changed.holders[piece]
+            self._check_held(held[held != NO_ROW])
+            if tree.references.any:
+                by_reference = [row != NO_ROW and tree.references.is_dst(row) for row in held.tolist()]
+                held = np.where(by_reference, NO_ROW, held)
+            ids[piece] = np.where(held == NO_ROW, 0, table.id[held])
         return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
 
     def _check_held(self, rows: Ids) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.array_allocator import BufferPool
+from image_format.array_allocator import BufferPool, pieces
 from image_format.direct_reader import SectionReads
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.kernels.merge import splice
@@ -130,7 +130,8 @@ def _windows(buffer: Bytes, start: int, reads: SectionReads | None) -> Iterator[
 
 def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
     """Yield records that have no place in the old section."""
-    return spliced(data[:0], 0, SectionCuts(np.zeros_like(spans), data, spans))
+    for piece in pieces(len(spans)):
+        yield from spliced(data[:0], 0, SectionCuts(np.zeros_like(spans[piece]), data, spans[piece]))
 
 
 def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:

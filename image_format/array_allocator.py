@@ -8,6 +8,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ M = TypeVar("M", bound=mmap.mmap)
 
 _SMALLEST = 1 << 16
 _HUGE = 1 << 22
+_PIECE = 1 << 18
 
 
 class _Mapping(mmap.mmap):
@@ -173,6 +175,12 @@ class GrowableArray:
             kept = used * item
             memoryview(longer)[:kept] = memoryview(self._block)[:kept]
         self._block = longer
+
+
+def pieces(size: int) -> Iterator[slice]:
+    """Yield slices that cover an array of `size` items, so that temporary arrays of one piece take little memory."""
+    for first in range(0, size, _PIECE):
+        yield slice(first, min(first + _PIECE, size))
 
 
 def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:

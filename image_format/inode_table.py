@@ -15,14 +15,14 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hadoop_common.block import Block
 from hadoop_common.java_numbers import signed64, unsigned64
-from image_format.array_allocator import ArrayAllocator, GrowableArray
+from image_format.array_allocator import ArrayAllocator, GrowableArray, pieces
 from image_format.errors import BufferOrigin, RecordError
 from image_format.inode_features import Features, RowCopy, fill_directory, fill_lists, has_unknown_fields, read_lists
+from image_format.kernels.changes import count_dirty, list_dirty
 from image_format.kernels.inode import (
     BLOCK_DTYPE,
     DIRECTORY,
     DIRTY,
-    DROPPED,
     FEATURES,
     FILE,
     INODE_DTYPE,
@@ -63,6 +63,13 @@ class EncodedRecords(NamedTuple):
     def record(self, number: int) -> bytes:
         start, end = self.spans[number].tolist()
         return self.data[start:end].tobytes()
+
+
+class DirtyRows(NamedTuple):
+    """Rows of inodes to write, by ascending inode id: changed ones of the base image, and new ones."""
+
+    old: Rows
+    new: Rows
 
 
 class InodeTable:
@@ -368,16 +375,22 @@ class InodeTable:
 
     # ---- records -------------------------------------------------------------------------------------------
 
-    def dirty_rows(self) -> Rows:
-        """Return the rows to write (changed or new, and not dropped) by ascending inode id."""
-        flags = self.flags[: self.count]
-        rows = np.flatnonzero((flags & (DIRTY | DROPPED)) == DIRTY)
+    def dirty_rows(self) -> DirtyRows:
+        """Return the rows to write, which are changed or new, and not dropped."""
+        counts = count_dirty(self.rows, self.count)
+        found = [self.allocator.zeros(count, np.int64) for count in counts]
+        ascending = list_dirty(self.rows, self.count, *found)
+        return DirtyRows(
+            *(rows if sorted_ else self._by_id(rows) for rows, sorted_ in zip(found, ascending, strict=True))
+        )
+
+    def _by_id(self, rows: Rows) -> Rows:
         return rows[np.argsort(self.id[rows], kind="stable")]
 
     def encode(self, wanted: Rows) -> EncodedRecords:
         """Return delimited INode records for the rows `wanted`, in this order."""
-        special = self.flags[wanted] & FEATURES != 0
-        plain = wanted[~special]
+        special = self._with_features(wanted)
+        plain = wanted[~special] if special.any() else wanted
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
         size = encoded_size(self.rows, plain, *files, *layout)
         rare = [encode_delimited(self.message(row)) for row in wanted[special].tolist()]
@@ -385,12 +398,19 @@ class InodeTable:
         starts: Rows = self.allocator.zeros(plain.size + 1, np.int64)
         encode_inodes(self.rows, plain, *files, self.pool.arena, *layout, data, starts)
         spans: Rows = self.allocator.zeros((wanted.size, 2), np.int64)
-        spans[~special, 0], spans[~special, 1] = starts[:-1], starts[1:]
+        chosen = ~special if rare else slice(None)
+        spans[chosen, 0], spans[chosen, 1] = starts[:-1], starts[1:]
         if rare:
             ends = size + np.cumsum([len(record) for record in rare])
             data[size:] = np.frombuffer(b"".join(rare), np.uint8)
             spans[special, 0], spans[special, 1] = np.concatenate([[size], ends[:-1]]), ends
         return EncodedRecords(data, spans)
+
+    def _with_features(self, wanted: Rows) -> npt.NDArray[np.bool_]:
+        found = np.empty(wanted.size, np.bool_)
+        for piece in pieces(wanted.size):
+            found[piece] = self.flags[wanted[piece]] & FEATURES != 0
+        return found
 
     def message(self, row: int) -> pb.INode:
         """Return a row as a complete protobuf message."""

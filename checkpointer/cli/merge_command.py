@@ -25,8 +25,9 @@ from site_config.engine_settings import EngineChoice, EngineSettings, engine_set
 from site_config.keys import SHARED_EDITS_DIR
 from site_config.merge_settings import memory_limit, merge_settings
 
-# together with the overhead that a memory limit adds for threads, this is 200 MB
-_BESIDE_TABLES = 136 << 20
+# memory for everything but the tables: together with the overhead that a memory limit adds for threads, 200 MB, or a
+# quarter of a large limit, because a backlog of edits also needs memory for each changed directory
+_MIN_BESIDE_TABLES = 136 << 20
 _IN_USE_HINT = (
     "Leave that process alone: it may be the NameNode, for which a daemon makes the checkpoints. --dry-run also works "
     "while the directory is in use; to write an image, merge a copy of the directory."
@@ -276,7 +277,9 @@ def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextMana
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()
-    return memory_limited(None if memory.size is None else memory.size + _BESIDE_TABLES)
+    if memory.size is None:
+        return memory_limited(None)
+    return memory_limited(memory.size + max(_MIN_BESIDE_TABLES, memory.size // 4))
 
 
 def _engine(configuration: Configuration | None, name: str | None, master: str | None) -> EngineSettings:

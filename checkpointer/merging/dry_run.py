@@ -109,13 +109,12 @@ def expected_room(plan: MergePlan) -> DiskSpace:
 
 
 def _changes(namespace: Namespace) -> InodeChanges:
-    table, tree = namespace.table, namespace.tree
-    slots = table.slot[table.dirty_rows()]
+    tree = namespace.tree
     deleted = int(np.count_nonzero(tree.dropped))
     return InodeChanges(
         total=tree.inode_count,
         created=tree.inode_count - namespace.base.slot_count + deleted,
-        changed=int(np.count_nonzero(slots >= 0)),
+        changed=namespace.table.dirty_rows().old.size,
         deleted=deleted,
     )
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.array_allocator import GrowableArray
+from image_format.array_allocator import GrowableArray, pieces
 from image_format.inode_table import NO_ROW, InodeTable
+from image_format.kernels.changes import count_changed_names, list_changed_names
 from image_format.kernels.inode import DROPPED
 from image_format.kernels.tables import LINK_DTYPE, find_name, hash_name, move_links, put_link
 from image_format.key_tables import enlarged
@@ -132,25 +133,29 @@ class ChildLinks:
 
     def changes(self) -> ChangedNames:
         """Return all changed names of directories that still exist."""
-        table, links = self._table, self.links[: self.count]
-        wanted = np.flatnonzero((links["changed"] != 0) & (table.flags[links["directory"]] & DROPPED == 0))
-        wanted = wanted[np.argsort(links["directory"][wanted], kind="stable")]
-        chosen = links[wanted]
-        directories, starts = np.unique(chosen["directory"], return_index=True)
-        return ChangedNames(
-            directories.astype(np.int64),
-            np.append(starts, wanted.size).astype(np.int64),
-            np.stack([chosen["name_offset"], chosen["name_length"].astype(np.int64)], axis=1),
-            chosen["row"].astype(np.int64),
+        table, allocator = self._table, self._table.allocator
+        starts = allocator.zeros(table.count, np.int64)
+        directory_count, count = count_changed_names(self.links, self.count, table.rows, starts)
+        found = ChangedNames(
+            allocator.zeros(directory_count, np.int64),
+            allocator.zeros(directory_count + 1, np.int64),
+            allocator.zeros((count, 2), np.int64),
+            allocator.zeros(count, np.int64),
         )
+        list_changed_names(self.links, self.count, table.rows, starts, *found)
+        return found
 
     def lost(self) -> list[tuple[int, int]]:
         """Return (directory, row) of removed inodes that existing directories still have as children."""
-        links, flags = self.links[: self.count], self._table.flags
-        held = links["row"] != NO_ROW
-        gone = held & (flags[np.where(held, links["row"], 0)] & DROPPED != 0)
-        found = links[gone & (flags[links["directory"]] & DROPPED == 0)]
-        return list(zip(found["directory"].tolist(), found["row"].tolist(), strict=True))
+        flags = self._table.flags
+        lost: list[tuple[int, int]] = []
+        for piece in pieces(self.count):
+            links = self.links[piece]
+            held = links["row"] != NO_ROW
+            gone = held & (flags[np.where(held, links["row"], 0)] & DROPPED != 0)
+            found = links[gone & (flags[links["directory"]] & DROPPED == 0)]
+            lost += zip(found["directory"].tolist(), found["row"].tolist(), strict=True)
+        return lost
 
     def _find(self, directory: int, name: bytes) -> int:
         number = self._numbers.get((directory, name), -1)
