@@ -27,6 +27,7 @@ from hadoop_rpc.security import ClientSecurity
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
+_NO_HOST_HINT = "Check the host name in the configuration, and the name service of this host (DNS, /etc/hosts)."
 # seconds within which a server that closes the connection sends a final error
 _LAST_WORDS_SECONDS = 5.0
 

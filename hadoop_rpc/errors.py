@@ -92,7 +92,7 @@ _OLDER_STATE_HINT = (
 )
 _FREE_SPACE = "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved)."
 _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
-# hints by phrases of the NameNode's message; safe mode with these reasons does not end without an operator
+# hints by phrases of the NameNode's message; safe mode does not end for these reasons until an operator acts
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
     # up to Hadoop 3.3; newer releases end safe mode when there is space again (HDFS-17231)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ LIMIT = 600_000_000
 BYTES_AN_INODE = 24
 BYTES_OF_COLUMNS = 4.5  # bytes per inode, of which:
 BYTES_A_TOUCHED_INODE = 400
+BYTES_A_SAVED_INODE = 16  # temporary
+BYTES_OF_BUFFERS = 4 << 20
 BYTES_OF_SUMS = 40  # bytes per directory
 SPARE_SUMS = 4096
 MARKS = 1  # bytes per inode: whether it was dropped
@@ -80,6 +83,29 @@ def test_memory_limit_of_inodes_and_touched_inodes(tmp_path: Path, mix: str) -> 
         assert arrays.ids.nbytes + arrays.offsets.nbytes + arrays.slots.nbytes <= inodes * BYTES_OF_COLUMNS
         assert index_bytes(namespace.base) + inodes * (MARKS + PARENT) <= inodes * BYTES_AN_INODE
         assert delta_bytes(namespace) <= touched * BYTES_A_TOUCHED_INODE
+
+
+def test_a_save_needs_little_memory_besides_its_arrays_for_new_inodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backlog of edits creates more inodes than fit into memory; the allocator places all large arrays in files."""
+    monkeypatch.setattr("image_format.array_allocator._PIECE", 1 << 10)
+    peaks, rows = [], []
+    for transactions in (100_000, 400_000):
+        base = make_image(tmp_path / f"base-{transactions}", 1000, snapshots=False, seed=1)
+        make_edits(base, folder := tmp_path / f"name-{transactions}", transactions, "jobs", seed=2)
+        plan = plan_directory(folder)
+        with WarmNamespace() as warm:
+            warm.load(plan.image)
+            warm.apply(SegmentTransactions(plan.segments, plan.image_txid + 1))
+            tracemalloc.start()
+            warm.save([folder / "current"])
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            rows.append(warm.namespace.table.count)
+    assert rows[1] - rows[0] > 50_000
+    # memory that the allocator maps is not traced
+    assert peaks[1] - peaks[0] <= (rows[1] - rows[0]) * BYTES_A_SAVED_INODE + BYTES_OF_BUFFERS
 
 
 def test_sums_take_40_bytes_for_each_directory(tmp_path: Path) -> None:

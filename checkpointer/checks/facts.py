@@ -56,6 +56,7 @@ class NameNodeFacts:
         state: name of its HAState.
         beans: attributes of the FSNamesystem bean in /jmx; empty if the response lacks the bean.
         segments: finalized segments after the NameNode's newest image.
+        directories: without a value if the NameNode does not report them.
         clock_ahead: seconds by which the clock of the times in `beans` is ahead of this host's clock; negative if that
             clock is behind, and 0 for a usual difference.
     """

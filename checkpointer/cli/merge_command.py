@@ -118,7 +118,8 @@ def command(
     First, the merge reports the free space and an estimate of the new image's size, which is about that of the old
     image and the edits. If the space may be too small, the merge determines the exact size before it writes the image.
     If the space is too small, it writes nothing and exits with code 6. It also exits with code 6 if it needs 200 MB
-    more than --memory. Without that option, the limit is three quarters of the system's available memory.
+    more than --memory, or a quarter more than --memory from 800 MB on. Without that option, the limit is three quarters
+    of the system's available memory.
 
     \b
     Examples:

@@ -64,6 +64,7 @@ class ImageAcceptance:
         last_at: time when the NameNode stored its last image, in seconds since the epoch.
         last_txid: txid of that image.
         clock_ahead: number of seconds by which the clock of `last_at` is ahead of this host's clock.
+        written_txid: last transaction that an active NameNode wrote.
     """
 
     version: str
@@ -101,7 +102,8 @@ class ImageAcceptance:
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
     """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` is the longest wait in seconds.
 
-    The values may be up to 10 s old, because the NameNode caches its metrics. The times are from the NameNode's clock.
+    The values, except the state, may be up to 10 s old, because the NameNode caches its metrics. The times are from the
+    NameNode's clock.
 
     Raises:
         TransferError: the server does not answer, or is not a NameNode.

@@ -13,7 +13,7 @@ from journal.ops import Block, EditOp
 from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, merge_bytes, merged, store
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.engine.replay_scenes import base, needs_kernels, rare
-from tests.engine.snapshot_support import allow, create, retitle
+from tests.engine.snapshot_support import BLOCKS, Setting, allow, create, retitle
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
