@@ -17,7 +17,7 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.process_tuning import lower_thread_priority
 from image_format.index import ImageIndex
 from image_format.known_digests import FileIdentity, identity_at, remember_loadable
-from image_format.md5_file import md5_path
+from image_format.md5_file import md5_path, read_md5_file
 from image_format.reader import BegunDigest, ImageFile
 from image_tools.loadable import InodePieces, check_loadable
 
@@ -45,6 +45,14 @@ def verify_loadable(
     remember_loadable(image.identity, whole=index is not None)
 
 
+def _expected_digest(path: Path) -> bytes | HdfsError:
+    """Return the contents of an image's digest file, or the error of reading it."""
+    try:
+        return read_md5_file(path)
+    except HdfsError as fault:
+        return fault
+
+
 class ImageVerification:
     """Verification of an open image; a context manager that ends before the image is closed.
 
@@ -62,6 +70,8 @@ class ImageVerification:
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
+        # When a rolling upgrade ends, the files of its rollback image are renamed.
+        self._expected = _expected_digest(image.path)
         self.fault: Exception | None = None
         self.begun: BegunDigest | None = None
         self.then: Callable[[Callable[[], None]], None] | None = None
@@ -72,7 +82,9 @@ class ImageVerification:
         try:
             # The digest of the new image is more urgent.
             lower_thread_priority(self._image.size)
-            self._image.verify_md5(self._check_wanted, self.begun)
+            if isinstance(self._expected, HdfsError):
+                raise self._expected
+            self._image.verify_md5(self._check_wanted, self.begun, self._expected)
             if self.then is not None:
                 self.then(self._check_wanted)
         except Exception as fault:

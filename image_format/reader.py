@@ -170,7 +170,12 @@ class ImageFile:
     def txid(self) -> int:
         return int(self.ns_info().transactionId)
 
-    def verify_md5(self, before_slice: Callable[[], object] = lambda: None, begun: BegunDigest | None = None) -> bytes:
+    def verify_md5(
+        self,
+        before_slice: Callable[[], object] = lambda: None,
+        begun: BegunDigest | None = None,
+        expected: bytes | None = None,
+    ) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
         The file is not read if this process has written or verified it and the file has not changed since.
@@ -178,13 +183,14 @@ class ImageFile:
         Args:
             before_slice: called before each slice is read; an exception aborts.
             begun: digest of the beginning of the file.
+            expected: contents of the digest file, if it has been read.
 
         Raises:
             DigestMismatchError: the digests differ.
             UnusableDigestError: the digest file is missing or malformed.
             ImageStorageError: the digest file cannot be read.
         """
-        expected = read_md5_file(self.path)
+        expected = read_md5_file(self.path) if expected is None else expected
         actual = self.known_digest() or self._take_digest(before_slice, begun or BegunDigest())
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file has {expected.hex()}"

@@ -75,7 +75,8 @@ def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: Ch
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
     if late := lateness(status):
         other = (longer_period(target.error, status.period) for target in role.targets)
-        alarms.append(Alarm(late, next(filter(None, other), LATE_HINT), "late"))
+        hint = next(filter(None, other), LATE_HINT)
+        alarms.append(Alarm(late, hint, "late"))
     return alarms
 
 

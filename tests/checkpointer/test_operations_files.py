@@ -20,7 +20,7 @@ from site_config.checkpoint_config import Role
 ROOT = Path(__file__).parents[2]
 PAGE, RUNBOOK = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("operations", "runbook"))
 PACKAGES = (
-    *("checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc"),
+    *("archive", "checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc"),
     *("image_format", "journal", "journal_node", "node_state", "servlets"),
 )
 

@@ -372,6 +372,21 @@ def test_saved_namespace_can_be_read_until_its_image_becomes_the_base(
     assert (warm.usable, warm.base_txid) == (True, saved.txid)
 
 
+def test_rollback_image_can_be_renamed_once_it_is_the_base(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edits that follow a rollback image can end the upgrade, which renames the image and its digest file."""
+    play(warm, STEPS[0])
+    path = warm.save([out], rollback=True).saved.paths[0]
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.image_verification.ImageVerification.start", lambda _: None)
+        warm.rebase()
+    for each in (md5_path(path), path):
+        each.rename(each.with_name(each.name.replace("rollback_", "")))
+    play(warm, STEPS[1])
+    assert warm.save([out]).transactions == len(STEPS[1])
+
+
 @pytest.mark.parametrize("replace_file", [True, False])
 def test_saved_image_that_another_program_replaced_does_not_become_the_base(
     warm: WarmNamespace, base: Path, out: Path, replace_file: bool

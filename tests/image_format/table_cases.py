@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from image_format.kernels import packed, tables, tags
+from image_format.kernels import changes, inode, packed, tables, tags
 from image_format.packed import Packed
 from tests.image_format.inode_cases import (
     DIRECTORIES,
@@ -47,7 +47,31 @@ SLOTS, LINKS = linked()
 PAIRS = np.zeros((8, 2), np.int64)
 for key in (3, 5, 6, 1 << 40):
     tables.put_number(PAIRS, key, key % 100)
+CHANGED_ROWS, CHANGED_LINKS = np.zeros(5, inode.INODE_DTYPE), np.zeros(6, tables.LINK_DTYPE)
+for key, (slot, flags) in enumerate(
+    [(3, inode.DIRTY), (-1, inode.DIRTY), (1, 0), (0, inode.DROPPED), (-1, inode.DIRTY)]
+):
+    CHANGED_ROWS[key]["id"], CHANGED_ROWS[key]["slot"], CHANGED_ROWS[key]["flags"] = 20 - key % 3, slot, flags
+for key, (directory, changed) in enumerate([(4, 1), (0, 1), (3, 1), (4, 0), (0, 1), (4, 1)]):
+    CHANGED_LINKS[key] = (7 * key, directory, key - 1, 0, key, changed)
+
+
+def counted() -> np.ndarray:
+    starts = zeros(5)
+    changes.count_changed_names(CHANGED_LINKS, 6, CHANGED_ROWS, starts)
+    return starts
+
+
 TABLE_CASES: dict[str, list[Callable[[], Arguments]]] = {
+    "changes.count_dirty": [lambda n=n: (CHANGED_ROWS, n) for n in (0, 5)],
+    "changes.list_dirty": [
+        lambda: (CHANGED_ROWS, 5, zeros(1), zeros(2)),
+        lambda: (CHANGED_ROWS, 0, zeros(0), zeros(0)),
+    ],
+    "changes.count_changed_names": [lambda n=n: (CHANGED_LINKS, n, CHANGED_ROWS, zeros(5)) for n in (0, 6)],
+    "changes.list_changed_names": [
+        lambda: (CHANGED_LINKS, 6, CHANGED_ROWS, counted(), zeros(2), zeros(3), np.zeros((4, 2), np.int64), zeros(4))
+    ],
     "tables._spread": [lambda n=n: (n,) for n in (0, 1, 1 << 62)],
     "tables.place_of_number": [lambda n=n: (PAIRS, n) for n in (0, 1, 9, 1 << 62)],
     "tables.find_numbers": [lambda: (np.array([[0, 0], [0, 0], [5, 7], [0, 0]]), numbers(5, 6))],
