@@ -341,7 +341,7 @@ class WarmNamespace:
 
         If the image cannot be opened, or its file was replaced, the namespace is not usable afterwards.
         """
-        base = self._next_base
+        base, self._next_base = self._next_base, None
         if base is None:
             return
         path = base.path
@@ -353,7 +353,6 @@ class WarmNamespace:
             arrays = self._updated(base.update)
             # `update` refers to the old index.
             del base
-            self._next_base = None
             self._rebase(path, arrays)
 
     def measure(self, observer: Observer | None = None) -> int:
@@ -412,7 +411,10 @@ class WarmNamespace:
         try:
             return update()
         except MemoryError:
-            # The image is saved; a scan makes its index.
+            return None
+        except Exception:
+            # The image is saved, and a scan makes its index. An error that repeats would end all checkpoints.
+            _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
             return None
 
     def hand_over(self) -> LoadedImage:

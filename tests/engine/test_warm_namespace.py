@@ -387,6 +387,19 @@ def test_rollback_image_can_be_renamed_once_it_is_the_base(
     assert warm.save([out]).transactions == len(STEPS[1])
 
 
+def test_saved_image_is_scanned_if_its_index_cannot_be_derived(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    play(warm, STEPS[0])
+    path = warm.save([out]).saved.paths[0]
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.compaction.updated_arrays", lambda *_: {}["missing"])
+        warm.rebase()
+    assert mapped(path)
+    assert "the image will be scanned" in caplog.text
+    play(warm, STEPS[1])
+
+
 @pytest.mark.parametrize("replace_file", [True, False])
 def test_saved_image_that_another_program_replaced_does_not_become_the_base(
     warm: WarmNamespace, base: Path, out: Path, replace_file: bool

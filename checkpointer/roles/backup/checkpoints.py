@@ -164,10 +164,10 @@ class BackupCheckpoints:
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self.storage.current_folders()
         result = self.namespace.save(folders, observer=observer)
-        self.namespace.rebase()
         self.past.saved(ImageId(result.txid, result.saved.md5))
         report_result(result, self.failed.note)
         purge(folders, folders, config)
+        self.namespace.rebase()
         return result
 
     # ---- upload --------------------------------------------------------------------------------------------

@@ -287,6 +287,8 @@ class JournalFollower:
         return True
 
     def _catch_up(self, observer: Observer) -> None:
+        if observer.cancelled():
+            raise CheckpointCancelledError("cancelled before new edits were applied")
         self._warm.rebase()
         if not self._storage.is_formatted():
             self._start_over("this node has no image", observer)
