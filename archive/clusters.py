@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from archive.archive import Archive, clusters_of, same_namespace
@@ -54,29 +54,42 @@ def objects_by_cluster(catalogue: Catalogue) -> tuple[list[ClusterObjects], list
         return [ClusterObjects(each, catalogue.records) for each in clusters], []
     unknown: list[EditsRecord] = []
     found: list[list[Record]] = [[] for _ in clusters]
-    for connected in _ranges_without_gaps(catalogue):
+    for connected in ranges_without_gaps(catalogue.records):
         numbers = {each.name: _number(each, clusters) for each in connected if isinstance(each, ImageRecord)}
         owners = set(numbers.values())
         for record in connected:
             if isinstance(record, ImageRecord):
                 found[numbers[record.name]].append(record)
-            elif len(owners) == 1:
+            elif len(owners) == 1 and not _contradict(connected):
                 found[min(owners)].append(record)
             else:
                 unknown.append(record)
     return [ClusterObjects(*each) for each in zip(clusters, map(tuple, found), strict=True)], unknown
 
 
-def _ranges_without_gaps(catalogue: Catalogue) -> list[list[Record]]:
+def ranges_without_gaps(records: Iterable[Record]) -> list[list[Record]]:
+    """Return the records in ranges of transactions, between which transactions are missing."""
     ranges: list[list[Record]] = []
     end = 0
-    for record in sorted(catalogue.records, key=_span):
+    for record in sorted(records, key=_span):
         first, last = _span(record)
         if not ranges or first > end + 1:
             ranges.append([])
         ranges[-1].append(record)
         end = max(end, last)
     return ranges
+
+
+def _contradict(records: Sequence[Record]) -> bool:
+    """Return whether two finalized segments of one branch overlap; a cluster finalizes each transaction once."""
+    ends: dict[str, tuple[int, str]] = {}
+    for record in sorted(records, key=_span):
+        if isinstance(record, EditsRecord) and record.finalized:
+            end, md5 = ends.get(record.branch, (-1, ""))
+            if record.first <= end and record.md5 != md5:
+                return True
+            ends[record.branch] = max((end, md5), (record.last, record.md5))
+    return False
 
 
 def _span(record: Record) -> tuple[int, int]:
@@ -135,6 +148,10 @@ def move_cluster(
     if not listed.names:
         forks = [each for each in catalogue.branches.values() if each.parent]
         target.publish(listed, moved.records, _removals(catalogue, moved.records), branches=forks)
+    if not names <= target.catalogue().names:
+        raise ArchiveError(
+            f"{target.store.location} does not list all moved objects", hint="Specify a new archive with --to."
+        )
     left = [each for each in catalogue.records if each.name not in names]
     found = archive.publish(catalogue, left, _removals(catalogue, left), replaces=catalogue.commits)
     # another commit with the branches, so that damage of one commit does not lose them

@@ -20,7 +20,8 @@ _HINT = (
 _HEADER_START = 3
 _NOTHING_WRITTEN_HINT = (
     "This file contains no transaction: the NameNode stopped before it wrote the header, for example because the disk "
-    "was full. If no other edits directory has this segment with transactions, move the file away and try again."
+    "was full. If no NameNode is running with this directory, and no other edits directory has this segment with "
+    "transactions, move the file away and try again."
 )
 
 

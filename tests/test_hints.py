@@ -58,7 +58,7 @@ SAFE = {
     "move a damaged folder away": "moved, not removed; intact segments come from the peers",
     "move away the journals of other clusters": "moved, not removed",
     "compare the two files": "moved after a comparison",
-    "if no other edits directory has this segment": "moved, not removed, and it contains no transaction",
+    "no other edits directory has this segment": "moved, not removed, and it contains no transaction",
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; the moved file is not an image",

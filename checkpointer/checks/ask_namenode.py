@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from checkpointer.checks.facts import DaemonFacts, NameDirectories, NameNodeFacts, Observation
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import login_faults, refusal
+from checkpointer.transfer.image_acceptance import STARTING_HINT
 from hadoop_common.cluster_http import HttpAnswer, send_request
 from hadoop_common.file_faults import network_reason
 from hadoop_common.names import SegmentName
@@ -99,8 +100,8 @@ def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
     bean = _first_bean(answer)
     if not bean:
         status = None if answer.status == HTTPStatus.OK else answer.status
-        problem = "this is not the web server of a NameNode: its /jmx has no FSNamesystem"
-        raise TransferError(url, problem, status=status, hint="Check dfs.namenode.http-address.")
+        problem = "its /jmx has no FSNamesystem: the NameNode is still starting, or this is another web server"
+        raise TransferError(url, problem, status=status, hint=STARTING_HINT)
     return bean, answer.clock_difference
 
 

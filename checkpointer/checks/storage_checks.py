@@ -127,8 +127,9 @@ def _line(each: DirectoryFacts) -> str:
 
 
 def _agreement(facts: Facts) -> _Problem | None:
-    listings = [each.listing.value for each in facts.directories if each.listing.value is not None]
-    half = [each for each in listings if each.state is StorageState.HALF_FORMATTED]
+    found = [(each, each.listing.value) for each in facts.directories if each.listing.value is not None]
+    listings = [listing for _, listing in found]
+    half = [listing for each, listing in found if listing.state is StorageState.HALF_FORMATTED and not _is_new(each)]
     if half:
         return _Problem(State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing")
     try:

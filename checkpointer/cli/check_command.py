@@ -159,7 +159,7 @@ def _unknown(error: HdfsError, *, as_json: bool) -> None:
     if as_json:
         found = {"state": State.UNKNOWN.name, "exitCode": int(State.UNKNOWN), "checks": []}
         code = {"code": int(State.UNKNOWN)}
-        echo_json({**found, "message": error.message, "hint": hint, **as_failure(error), **code})
+        echo_json({**found, "message": error.message, **as_failure(error), "hint": hint, "next": hint, **code})
         return
     first, *others = error.message.splitlines()
     for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {hint}"):

@@ -36,6 +36,9 @@ _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _STATE = "Hadoop:service=NameNode,name=NameNodeStatus::State"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
+STARTING_HINT = (
+    "Wait while the NameNode loads its image, as its log shows. If it is not starting, check dfs.namenode.http-address."
+)
 _METRICS_HINT = (
     "If hadoop.security.instrumentation.requires.admin is true on that NameNode, set it to false. With Kerberos, you "
     "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on it."
@@ -111,7 +114,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     """
     system, clock_ahead = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
     if not system:
-        raise TransferError(base_url, "/jmx has no FSNamesystem", hint="Check dfs.namenode.http-address.")
+        raise TransferError(base_url, "/jmx has no FSNamesystem", hint=STARTING_HINT)
     milliseconds = system.get("LastCheckpointTime")
     last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
     return ImageAcceptance(

@@ -281,6 +281,42 @@ def test_edits_connected_with_images_of_both_clusters_are_not_moved(
     assert "begin a new archive for each cluster" in checked.out.splitlines()[-1]
 
 
+def test_repair_after_a_move_does_not_list_the_moved_edits_again(mixed: Mixed, tmp_path: Path) -> None:
+    """The repair keeps young unlisted objects, and a damaged commit makes it list unlisted objects."""
+    archive, target, *_ = mixed
+    moved = move_cluster(archive, "BP-2", target)
+    for name in archive.store.sizes(IMAGES):
+        if name in {each.name for each in moved.records}:
+            archive.store.remove(name)
+    # the commit that repeats the branches
+    damaged = min(archive.catalogue().commits, key=archive.store.sizes(COMMITS).__getitem__)
+    archive.store.remove(damaged)
+    (tmp_path / "damaged").write_bytes(b"damaged")
+    archive.store.put(damaged, tmp_path / "damaged")
+    report = check_archive(archive, repair=True, min_age=1e9)
+    assert not {each.name for each in moved.records} & {each.name for each in archive.catalogue().records}
+    assert [each.block_pool_id for each in report.clusters] in ([], ["BP-1"])
+
+
+def test_edits_of_a_cluster_without_an_image_next_to_them_are_not_assigned_to_another(
+    archive: Archive, nn: Path, tmp_path: Path
+) -> None:
+    """Both clusters have finalized the same transactions, but only the second has an image before them."""
+    with open_archive(str(tmp_path / "other")) as other, open_archive(str(tmp_path / "separate")) as target:
+        first = grown(nn, BASE_TXID, archive)
+        later = segment(nn, first.last + 3000, op_of(7), op_of(8), op_of(9))
+        add_directory(archive, nn)
+        base = first.last + 2990
+        second = other_storage(tmp_path / "nn2", base)
+        last = base
+        while last < later:
+            last = segment(second, last, op_of(last))
+        add_directory(other, second)
+        copy_all(other, archive, tmp_path / "copied")
+        with pytest.raises(ArchiveError, match="cannot be determined"):
+            move_cluster(archive, "BP-2", target)
+
+
 def test_clusters_with_a_gap_of_one_transaction_are_separated(archive: Archive, nn: Path, tmp_path: Path) -> None:
     with open_archive(str(tmp_path / "other")) as other, open_archive(str(tmp_path / "new")) as target:
         base = grown(nn, BASE_TXID, archive).last + 2
