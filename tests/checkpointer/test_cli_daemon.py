@@ -441,3 +441,30 @@ def test_forced_checkpoint_while_checkpoints_are_disabled(cluster: Cluster, stub
         outcome = cluster.checkpoint("--force")
         assert outcome.code == 1
         assert "dfs.ha.standby.checkpoints" in outcome.err
+
+
+def test_failed_upload_to_a_second_namenode_is_a_warning(tmp_path: Path) -> None:
+    """The daemon has two NameNodes; an image that one of them has is a success."""
+    answer = {
+        "state": "done",
+        "message": "checkpoint at txid 7",
+        "outcome": "taken",
+        "warnings": ["upload to http://b failed: connection refused"],
+        "uploadErrors": {"http://b": "connection refused"},
+    }
+
+    class Handler(QuietHandler):
+        def post(self) -> None:
+            self.answer(200, json.dumps(answer).encode())
+
+        def get(self) -> None:
+            self.answer(200, json.dumps({"targets": [{"address": "http://b", "takesFrom": None}]}).encode())
+
+    with web_server(Handler) as port:
+        values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"}
+        write_site(tmp_path, values)
+        reported = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
+        as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
+    assert (reported.code, reported.out) == (0, "checkpoint at txid 7\n")
+    assert reported.err == "checkpointer: warning: upload to http://b failed: connection refused\n"
+    assert (as_json.code, json.loads(as_json.out)["warnings"]) == (0, answer["warnings"])
