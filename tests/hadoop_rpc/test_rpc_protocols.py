@@ -298,7 +298,7 @@ def test_multiline_remote_message_becomes_one_line() -> None:
         ("It was turned on manually. Use ...", "stays on until an operator ends it: ask who did"),
         (
             "Resources are low on NN. Please add or free up more resourcesthen turn off safe mode manually. NOTE: ...",
-            "Safe mode then stays on until an operator ends it",
+            "Up to Hadoop 3.3, an operator must then end safe mode",
         ),
         (
             "Resources are low on NN. Please add or free up more resources. NOTE: ...",
