@@ -234,7 +234,8 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
                 archive.store.remove(name)
                 report.removed.append(name)
     now = archive.catalogue()
-    if not now.damaged and (unlisted := _replaceable(archive, now)):
+    # objects of one cluster do not replace those of another
+    if not now.damaged and len(report.clusters) < 2 and (unlisted := _replaceable(archive, now)):
         archive.publish(now, remove=unlisted)
         report.unlisted = unlisted
     if archive.immutable:

@@ -149,7 +149,7 @@ def command(
         stack.enter_context(nullcontext() if dry_run else _locked(directory))
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         stack.enter_context(naming_older_image(plan, conf_dir))
-        for shared in _shared_edits(configuration):
+        for shared in _shared_edits(configuration, directory):
             echo(f"note: edits that exist only in {shared} are not read; docs/edits.md shows how to add them", err=True)
         for path in plan.irregular:
             echo(f"warning: {path} is not a regular file and is skipped", err=True)
@@ -172,13 +172,16 @@ def command(
     _report_merge(plan, settings, result, as_json=as_json)
 
 
-def _shared_edits(configuration: Configuration | None) -> list[str]:
-    """Return the journals that the NameNodes of the configuration share."""
+def _shared_edits(configuration: Configuration | None, directory: Path) -> list[str]:
+    """Return the journals that the NameNodes of the configuration share, except the merged directory."""
     if configuration is None:
         return []
     name = SHARED_EDITS_DIR.name
     found = [configuration.get(key, "") for key in sorted(configuration.keys()) if f"{key}.".startswith(f"{name}.")]
-    return list(dict.fromkeys(filter(None, found)))
+    merged = directory.resolve()
+    return [
+        each for each in dict.fromkeys(filter(None, found)) if Path(each.removeprefix("file://")).resolve() != merged
+    ]
 
 
 @contextmanager
