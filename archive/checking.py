@@ -11,7 +11,7 @@ from typing import Any
 
 from archive.archive import IDENTITY, Archive, ArchiveIdentity, clusters_of, copy_content, same_namespace
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
-from archive.clusters import objects_by_cluster, ranges_without_gaps
+from archive.clusters import objects_by_cluster
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.moments import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
@@ -225,7 +225,8 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
         archive.write_identity(parse_version(intact.version.encode(), VERSION))
         report.rewritten.append(IDENTITY)
     if catalogue.damaged:
-        adopted = _restorable(catalogue, [_record_of(archive, name) for name in report.garbage])
+        unlisted = [name for name in report.garbage if name not in catalogue.removed]
+        adopted = [record for name in unlisted if (record := _record_of(archive, name)) is not None]
         # a store with an object lock keeps the damaged commits
         archive.publish(catalogue, adopted, replaces=catalogue.damaged)
         report.adopted = [each.name for each in adopted]
@@ -235,25 +236,15 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
                 report.removed.append(name)
     now = archive.catalogue()
     # objects of one cluster do not replace those of another
-    if not now.damaged and len(report.clusters) < 2 and (unlisted := _replaceable(archive, now)):
-        archive.publish(now, remove=unlisted)
-        report.unlisted = unlisted
+    if not now.damaged and len(report.clusters) < 2 and (replaced := _replaceable(archive, now)):
+        archive.publish(now, remove=replaced)
+        report.unlisted = replaced
     if archive.immutable:
         return
     for name in report.garbage:
         if name not in report.adopted and name != IDENTITY and _is_old(archive, name, min_age):
             archive.store.remove(name)
             report.removed.append(name)
-
-
-def _restorable(catalogue: Catalogue, unlisted: Iterable[Record | None]) -> list[Record]:
-    """Return the records of images, and those of edits in a range with an image; other edits can be another cluster's
-    that were moved to another archive.
-    """
-    candidates = [each for each in unlisted if each is not None]
-    ranges = ranges_without_gaps([*catalogue.records, *candidates])
-    known = {each.name for found in ranges if any(isinstance(each, ImageRecord) for each in found) for each in found}
-    return [each for each in candidates if each.name in known]
 
 
 def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:

@@ -54,7 +54,7 @@ def objects_by_cluster(catalogue: Catalogue) -> tuple[list[ClusterObjects], list
         return [ClusterObjects(each, catalogue.records) for each in clusters], []
     unknown: list[EditsRecord] = []
     found: list[list[Record]] = [[] for _ in clusters]
-    for connected in ranges_without_gaps(catalogue.records):
+    for connected in _ranges_without_gaps(catalogue.records):
         numbers = {each.name: _number(each, clusters) for each in connected if isinstance(each, ImageRecord)}
         owners = set(numbers.values())
         for record in connected:
@@ -67,7 +67,7 @@ def objects_by_cluster(catalogue: Catalogue) -> tuple[list[ClusterObjects], list
     return [ClusterObjects(*each) for each in zip(clusters, map(tuple, found), strict=True)], unknown
 
 
-def ranges_without_gaps(records: Iterable[Record]) -> list[list[Record]]:
+def _ranges_without_gaps(records: Iterable[Record]) -> list[list[Record]]:
     """Return the records in ranges of transactions, between which transactions are missing."""
     ranges: list[list[Record]] = []
     end = 0
@@ -153,9 +153,11 @@ def move_cluster(
             f"{target.store.location} does not list all moved objects", hint="Specify a new archive with --to."
         )
     left = [each for each in catalogue.records if each.name not in names]
-    found = archive.publish(catalogue, left, _removals(catalogue, left), replaces=catalogue.commits)
-    # another commit with the branches, so that damage of one commit does not lose them
-    archive.publish(found)
+    # Removed objects never return, not even if a repair lists unlisted objects. Each of two commits contains the names
+    # and the branches, so that damage of one commit loses neither.
+    gone = sorted(names)
+    found = archive.publish(catalogue, left, [*_removals(catalogue, left), *gone], replaces=catalogue.commits)
+    archive.publish(found, remove=gone)
     return moved
 
 

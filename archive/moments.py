@@ -232,7 +232,9 @@ def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -
     have = [(each.record.first, each.last) for each in view.pieces]
     start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
     missing = []
-    for first, last in [*sorted([*have, *removed]), (view.last_txid + 1, 0)]:
+    # later removed edits belong to a cluster that was moved to another archive
+    earlier = [each for each in removed if each[0] <= view.last_txid]
+    for first, last in [*sorted([*have, *earlier]), (view.last_txid + 1, 0)]:
         if first > start:
             missing.append(range(start, first))
         start = max(start, last + 1)
