@@ -24,8 +24,9 @@ import psutil
 import zstandard
 
 from bench.scene import CONSOLE, machine, read_all
+from bench.sections import TXID
 from bench.shape_edits import write_scattered
-from bench.shape_image import TXID, write_shape
+from bench.shape_image import write_shape
 from bench.shape_layout import SHAPES, Layout
 from hadoop_common.names import VERSION, image_name
 from image_format.md5_file import md5_path

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bench.image import LAYOUT, BaseImage
+from bench.image import BaseImage
 from bench.kernels.changes import MOST_MADE, ROOT_FIELDS, fill
 from bench.kernels.jobs import SLOT_FIELDS, SLOTS, WRITER_FIELDS, WRITERS
 from bench.kernels.names import PATH_ROOM
 from bench.kernels.operations import BLOCK, INODE, NOW, SEED, STAMP, STICKY, TXID, EditState
 from bench.kernels.records import CLOCK
+from bench.sections import LAYOUT
 from bench.snapshots import choose_directories
 from hadoop_common.names import segment_name
 from journal import ops

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from bench.kernels.records import CLOCK, FIRST_BLOCK, RECORD_ROOM, directory_entries, inode_records
+from bench.kernels.records import FIRST_BLOCK, RECORD_ROOM, directory_entries, inode_records
+from bench.sections import TXID, Sections, write_sections
 from bench.snapshots import NO_SNAPSHOTS, SnapshotSections, build_snapshots
 from bench.styles import GROUPS, USERS
 from bench.tree import Tree
-from hadoop_common.names import SEEN_TXID, VERSION, image_name
-from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.md5_file import write_md5_file
-from image_format.output import DigestingFileSet
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
-from image_format.writer import ImageWriter
 
-LAYOUT = -63
-TXID = 1000
 _BATCH = 1 << 15
 _CHILDREN = 1 << 17
-
-Chunks = Iterable[memoryview | bytes]
 
 
 @dataclass(frozen=True)
@@ -61,41 +52,18 @@ def write_image(
     parts = build_snapshots(tree) if snapshots else NO_SNAPSHOTS
     last_block, last_genstamp = FIRST_BLOCK + 4 * tree.inodes + 3, 1001 + 2 * tree.inodes + 3
     last_inode = tree.id_at(tree.inodes - 1 + len(parts.deleted))
-    info = pb.NameSystemSection(
-        namespaceId=1,
-        genstampV1=1000,
-        genstampV2=last_genstamp,
-        genstampV1Limit=0,
-        lastAllocatedBlockId=last_block,
-        transactionId=TXID,
-    )
     opened: list[int] = []
     header = pb.INodeSection(lastInodeId=last_inode, numInodes=tree.inodes + len(parts.deleted))
-    sections: dict[str, Callable[[], Chunks]] = {
-        "NS_INFO": lambda: [encode_delimited(info)],
-        "INODE": lambda: _inodes(tree, header, parts, opened, progress or (lambda _: None)),
-        "INODE_DIR": lambda: _entries(tree),
-        "FILES_UNDERCONSTRUCTION": lambda: _open_files(tree, opened),
-        "SNAPSHOT": lambda: parts.snapshots,
-        "SNAPSHOT_DIFF": lambda: parts.diffs,
-        "INODE_REFERENCE": list,
-        "SECRET_MANAGER": lambda: [encode_delimited(_secrets())],
-        "CACHE_MANAGER": lambda: [encode_delimited(_caches())],
-        "STRING_TABLE": lambda: [_strings().encode()],
-    }
-    path = current / image_name(TXID)
-    output = DigestingFileSet([path])
-    writer = ImageWriter(output, LAYOUT)
-    for name, chunks in sections.items():
-        with writer.section(name) as out:
-            for chunk in chunks():
-                out.write(chunk)
-    writer.finish()
-    written = output.close()
-    storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-1-127.0.0.1-1")
-    (current / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
-    (current / SEEN_TXID).write_text(f"{TXID}\n")
-    write_md5_file(path, written.md5)
+    sections = Sections(
+        inodes=_inodes(tree, header, parts, opened, progress or (lambda _: None)),
+        directories=_entries(tree),
+        open_files=_open_files(tree, opened),
+        snapshots=parts,
+        strings=_strings(),
+        last_block=last_block,
+        last_genstamp=last_genstamp,
+    )
+    path = write_sections(current, sections)
     return BaseImage(path, tree, TXID, last_inode, last_block, last_genstamp, parts.directories)
 
 
@@ -143,11 +111,3 @@ def _strings() -> StringTable:
     for name in (*GROUPS, "origin", "checksum"):
         strings.serial(name, StringKind.GROUP)
     return strings
-
-
-def _secrets() -> pb.SecretManagerSection:
-    return pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
-
-
-def _caches() -> pb.CacheManagerSection:
-    return pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)

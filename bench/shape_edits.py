@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.generate import BLOCK_SIZE, CLOCK, FIRST_BLOCK, LAYOUT
-from bench.shape_image import TXID
+from bench.kernels.records import BLOCK_SIZE, CLOCK, FIRST_BLOCK
+from bench.sections import LAYOUT, TXID
 from bench.shape_layout import Layout
 from hadoop_common.names import SEEN_TXID, segment_name
 from journal import ops

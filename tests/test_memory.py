@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.generate import generate_edits, generate_image
 from bench.phases import run_phases
 from bench.scene import make_edits, make_image
+from bench.shape_edits import write_scattered
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from checkpointer.merging.offline import plan_directory
 from engine.merge import load_image
 from engine.namespace import Namespace
@@ -45,8 +47,8 @@ PARENT = 4  # bytes per inode: its parent, only with snapshots
 def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> None:
     current = tmp_path / "current"
     current.mkdir()
-    generate_image(current, FILES)
-    generate_edits(current, FILES, TRANSACTIONS)
+    write_shape(current, layout := Layout(PLAIN, FILES))
+    write_scattered(current, layout, TRANSACTIONS)
     merge = run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
     # pages of the mapped image are not counted, because the system reclaims them when needed
     assert 0 < merge.parts["whole"].anonymous < LIMIT
