@@ -35,8 +35,7 @@ class TreeArrays(NamedTuple):
         pool, bounds: concatenated strings, and the start of each.
         styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first); styles
             for directories come first.
-        counts: (seed, styles for directories, styles for files, users, groups, text of the first user, of the first
-            group, and of the first string for edits).
+        counts: (seed, styles for directories, styles for files, users, groups).
     """
 
     parents: npt.NDArray[np.int32]
