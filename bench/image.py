@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from bench.kernels.records import FIRST_BLOCK, RECORD_ROOM, directory_entries, inode_records
+from bench.inodes import edited_records, encode_rows
+from bench.kernels.names import NAME_ROOM
+from bench.kernels.records import ACL, FIRST_BLOCK, MOST_BLOCKS, OPEN, XATTR, directory_entries, fill_rows
 from bench.sections import TXID, Sections, write_sections
 from bench.snapshots import NO_SNAPSHOTS, SnapshotSections, build_snapshots
 from bench.styles import GROUPS, USERS
 from bench.tree import Tree
+from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
+from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 
 _BATCH = 1 << 15
+_CLIENTS = 400
 _CHILDREN = 1 << 17
 
 
@@ -71,15 +79,36 @@ def _inodes(
     tree: Tree, header: pb.INodeSection, parts: SnapshotSections, opened: list[int], progress: Callable[[int], None]
 ) -> Iterator[memoryview | bytes]:
     yield encode_delimited(header)
-    out, found = np.empty(_BATCH * RECORD_ROOM, np.uint8), np.empty(_BATCH, np.int64)
     directory = 0
     for first in range(0, tree.inodes, _BATCH):
-        end = min(first + _BATCH, tree.inodes)
-        size, count, directory = inode_records(tree.arrays, first, end, directory, out, found)
-        opened.extend(found[:count].tolist())
-        progress(end)
-        yield out.data[:size]
+        size = min(_BATCH, tree.inodes - first)
+        rows, features = np.zeros(size, INODE_DTYPE), np.zeros(size, np.uint8)
+        names, blocks = np.empty(size * NAME_ROOM, np.uint8), np.empty(size * MOST_BLOCKS, BLOCK_DTYPE)
+        directory = fill_rows(tree.arrays, first, first + size, directory, rows, names, blocks, features)
+        opened += (first + np.flatnonzero(features & OPEN)).tolist()
+        chosen, edit = np.flatnonzero(features).tolist(), partial(_add_features, features)
+        yield from edited_records(*encode_rows(rows, names, blocks), chosen, edit)
+        progress(first + size)
     yield from parts.deleted
+
+
+def _add_features(features: npt.NDArray[np.uint8], number: int, inode: pb.INode) -> None:
+    """Add the features that only a few inodes have; the mask of an ACL is in the mode."""
+    holder, user, space = inode.file, 1 + inode.id % len(USERS), inode.id % 2
+    entries = [(AclScope.ACCESS, AclType.USER, user, 6), (AclScope.ACCESS, AclType.GROUP, 0, 4)]
+    if inode.HasField("directory"):
+        holder = inode.directory
+        defaults = ((AclType.USER, 0, 7), (AclType.USER, user, 6), (AclType.GROUP, 0, 5))
+        entries += [(AclScope.DEFAULT, *each) for each in (*defaults, (AclType.MASK, 0, 7), (AclType.OTHER, 0, 0))]
+    if features[number] & OPEN:
+        client = inode.id % _CLIENTS
+        holder.fileUC.clientName = f"DFSClient_{client:09d}"
+        holder.fileUC.clientMachine = f"10.0.{client >> 8}.{client & 255}"
+    if features[number] & ACL:
+        holder.acl.entries.extend(starmap(pack_acl_entry, entries))
+    if features[number] & XATTR:
+        name = pack_xattr_name(XAttrNamespace(space), len(USERS) + len(GROUPS) + 1 + space)
+        holder.xAttrs.xAttrs.add(name=name, value=b"a" * (4 + inode.id % 32))
 
 
 def _entries(tree: Tree) -> Iterator[memoryview]:

@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bench.inodes import edited_records, encode_rows
 from bench.kernels.records import BLOCK_SIZE, CLOCK, FIRST_BLOCK
 from bench.sections import TXID, Sections, write_sections
 from bench.shape_layout import Ids, Layout
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE, INODE_DTYPE, encode_inodes, encoded_size
-from image_format.kernels.tables import LINK_DTYPE
+from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE, INODE_DTYPE
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 
 _BATCH = 1 << 18
-_NO_CLIENTS = np.zeros(0, LINK_DTYPE)
 
 
 def write_shape(current: Path, layout: Layout, *, seed: int = 1, txid: int = TXID) -> Path:
@@ -30,10 +29,14 @@ def write_shape(current: Path, layout: Layout, *, seed: int = 1, txid: int = TXI
     user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     permission = pack_permission(user, group, 0o644)
     snapshots = layout.snapshots(permission)
-    decorate = _decorator(strings) if shape.features else None
     opened: list[int] = []
+    edits: list[Callable[[pb.INode], None]] = []
+    if shape.opened:
+        edits.append(lambda inode: _open(inode, layout, opened))
+    if shape.features:
+        edits.append(_decorator(strings))
     sections = Sections(
-        inodes=_inodes(layout, permission, opened, decorate, snapshots.deleted, seed),
+        inodes=_inodes(layout, permission, edits, snapshots.deleted, seed),
         directories=_entries(layout),
         open_files=_open_files(layout, opened),
         snapshots=snapshots,
@@ -66,24 +69,8 @@ def _inode_rows(
     return rows, names.reshape(-1)
 
 
-def _encode_rows(
-    rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]
-) -> tuple[memoryview, Ids]:
-    """Return delimited INode records, and their starts followed by the end of the last record."""
-    wanted = np.arange(rows.size)
-    out = np.empty(encoded_size(rows, wanted, names, blocks, _NO_CLIENTS, True, False), np.uint8)
-    starts = np.empty(rows.size + 1, np.int64)
-    encode_inodes(rows, wanted, names, blocks, _NO_CLIENTS, names, True, False, out, starts)
-    return memoryview(out), starts
-
-
 def _inodes(
-    layout: Layout,
-    permission: int,
-    opened: list[int],
-    decorate: Callable[[pb.INode], None] | None,
-    deleted: Sequence[bytes],
-    seed: int,
+    layout: Layout, permission: int, edits: Sequence[Callable[[pb.INode], None]], deleted: Sequence[bytes], seed: int
 ) -> Iterator[memoryview | bytes]:
     random = np.random.default_rng(seed)
     yield encode_delimited(pb.INodeSection(lastInodeId=layout.last_id, numInodes=layout.inodes))
@@ -98,7 +85,7 @@ def _inodes(
         numbers = np.arange(start, min(start + _BATCH, layout.directories))
         rows, names = _inode_rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
         rows["permission"] = permission
-        yield _encode_rows(rows, names, no_blocks)[0]
+        yield encode_rows(rows, names, no_blocks)[0]
     order = random.permutation(layout.files) if layout.shape.shuffled else np.arange(layout.files)
     for start in range(0, layout.files, _BATCH):
         numbers = order[start : start + _BATCH]
@@ -113,39 +100,18 @@ def _inodes(
         blocks["id"] = FIRST_BLOCK + 1 + 3 * numbers
         blocks["genstamp"] = 1001 + numbers
         blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size)
-        encoded, starts = _encode_rows(rows, names, blocks)
-        if layout.shape.opened or decorate is not None:
-            yield b"".join(_changed(encoded, starts, numbers, layout, opened, decorate))
-        else:
-            yield encoded
+        encoded, starts = encode_rows(rows, names, blocks)
+        # every second file is open or has features
+        chosen = np.flatnonzero(numbers % 2 == 0).tolist() if edits else ()
+        yield from edited_records(encoded, starts, chosen, lambda _, inode: [edit(inode) for edit in edits])
     yield from deleted
 
 
-def _changed(
-    encoded: memoryview,
-    starts: Ids,
-    numbers: Ids,
-    layout: Layout,
-    opened: list[int],
-    decorate: Callable[[pb.INode], None] | None,
-) -> Iterator[bytes | memoryview]:
-    """Yield the records; every second file is open or has features."""
-    for at, number in enumerate(numbers.tolist()):
-        start, stop = int(starts[at]), int(starts[at + 1])
-        if number % 2:
-            yield encoded[start:stop]
-            continue
-        body = bytes(encoded[start:stop])
-        while body[0] & 0x80:
-            body = body[1:]
-        inode = pb.INode.FromString(body[1:])
-        if layout.shape.opened:
-            inode.file.fileUC.clientName = f"DFSClient_{number % 1000}"
-            inode.file.fileUC.clientMachine = "10.0.0.1"
-            opened.append(number)
-        if decorate is not None:
-            decorate(inode)
-        yield encode_delimited(inode)
+def _open(inode: pb.INode, layout: Layout, opened: list[int]) -> None:
+    number = inode.id - layout.first_file
+    inode.file.fileUC.clientName = f"DFSClient_{number % 1000}"
+    inode.file.fileUC.clientMachine = "10.0.0.1"
+    opened.append(number)
 
 
 def _decorator(strings: StringTable) -> Callable[[pb.INode], None]:
