@@ -48,11 +48,10 @@ class _WaitingCall:
 class ClientLink:
     """A connection that any thread can use for calls until it is `broken`; made by `open`."""
 
-    def __init__(self, peer: socket.socket, address: str, state: ClientConnection, ping_interval: float) -> None:
+    def __init__(self, peer: socket.socket, address: str, state: ClientConnection) -> None:
         self._socket = peer
         self._address = address
         self._state = state
-        self._ping_interval = ping_interval
         self._lock = threading.Lock()
         # separate from `_lock`: the thread reads responses while a caller sends a request, because a server may send
         # responses before it reads
@@ -103,7 +102,7 @@ class ClientLink:
         except BaseException:
             peer.close()
             raise
-        link = cls(peer, address, state, ping_interval)
+        link = cls(peer, address, state)
         link._reader.start()
         return link
 

@@ -44,7 +44,6 @@ class QuorumJournal:
         namespace: StorageInfo | None = None,
     ) -> None:
         self.location = address.uri
-        self._ensemble = ensemble
         self._driver = driver
         self._settings = settings
         self._writer = QuorumWriter(ensemble, address.nodes, settings, source)

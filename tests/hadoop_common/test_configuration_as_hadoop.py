@@ -249,7 +249,7 @@ _PERIOD, _SERVICES = "dfs.namenode.checkpoint.period", "dfs.nameservices"
 def _load(folder: Path, core: str, hdfs: str) -> Configuration:
     (folder / "core-site.xml").write_text(_conf(core))
     (folder / _SITE).write_text(_conf(hdfs))
-    return Configuration.load(folder, {}, {_PERIOD: "3600s"})
+    return Configuration.load(folder, {}).with_defaults({_PERIOD: "3600s"})
 
 
 def test_keys_set_by_hdfs_default_are_ignored_in_core_site(tmp_path: Path) -> None:
