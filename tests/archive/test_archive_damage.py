@@ -25,6 +25,7 @@ from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
 from site_config.archive_settings import parse_rules
+from tests.archive.killing_store import KilledError, KillingStore
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
 from tests.archive.restored import restored
 from tests.archive.storage import saved, segment, storage
@@ -223,37 +224,6 @@ def test_damaged_commit_is_rebuilt_from_the_objects(archive: Archive, tmp_path: 
     restored(archive, last, tmp_path / "out")
 
 
-class Killed(BaseException):
-    """The simulated end of the process."""
-
-
-class KillingStore(FolderStore):
-    """A store that fails at a given step, before or after the step took effect."""
-
-    def __init__(self, root: Path, steps: int) -> None:
-        super().__init__(root)
-        self._steps = steps
-
-    def _step(self) -> None:
-        self._steps -= 1
-        if self._steps == 0:
-            raise Killed
-
-    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
-        self._step()
-        super().put(name, source, contested=contested)
-        self._step()
-
-    def remove(self, name: str) -> None:
-        self._step()
-        super().remove(name)
-        self._step()
-
-    def scratch(self) -> Path:
-        self._step()
-        return super().scratch()
-
-
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(20, quick=2)))
 def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
@@ -265,7 +235,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
             store = KillingStore(root, steps)
             try:
                 add_directory(Archive(store), nn, AddOptions(restore_target=0, replay_rate=1))
-            except Killed:
+            except KilledError:
                 archive = Archive(FolderStore(root))
                 view = view_of(archive.catalogue(), MAIN)
                 # published objects stay
