@@ -24,7 +24,7 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import Method, Service
 from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, SlowCall, client, read_frames, say, service, serving, text
 from tests.namenode_stub.stub_support import wait_until
-from tests.socket_peer import scripted
+from tests.socket_peer import scripted, threads_without
 
 
 def test_refused_connection_is_reported() -> None:
@@ -285,26 +285,14 @@ def test_failed_connection_does_not_stop_the_server(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("refused", ["rpc-handler-2", "rpc-loop"])
-def test_start_without_threads_is_reported_and_leaves_nothing(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
-    begun: list[threading.Thread] = []
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name == refused:
-            raise RuntimeError("can't start new thread")
-        begun.append(thread)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    server = RpcServer([], "127.0.0.1", 0, handlers=4)
-    with pytest.raises(RpcError, match="can't start new thread") as caught:
-        server.start()
-    assert caught.value.hint
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(server.address)
-    for thread in begun:
-        thread.join(WAIT)
-        assert not thread.is_alive()
+def test_start_without_threads_is_reported_and_leaves_nothing(refused: str) -> None:
+    with threads_without(refused, WAIT):
+        server = RpcServer([], "127.0.0.1", 0, handlers=4)
+        with pytest.raises(RpcError, match="can't start new thread") as caught:
+            server.start()
+        assert caught.value.hint
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(server.address)
 
 
 def test_occupied_port_is_reported() -> None:
