@@ -155,7 +155,7 @@ class ActiveState:
         """
         # lock order: a thread that saves an image already holds the namespace's lock
         with self.namespace.transactions.lock, self._roll_lock:
-            first = self.namespace.roll()
+            first = self.namespace.transactions.roll()
             self._roller.rolled()
             write_seen_txid(self._parts.config.storage_directories, first)
             return first

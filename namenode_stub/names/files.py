@@ -317,7 +317,7 @@ class Files(NamespaceOperations):
             self._transactions.perform(ops.AddBlockOp(path=path, blocks=blocks))
             return block_id
 
-    def close(self, path: str, length: int) -> None:
+    def close(self, path: str, length: int = 0) -> None:
         """Close an open file of any writer; `length` is the length of its last block."""
         with self._transactions.change(f"complete file {path}"):
             row = self._open(path)

@@ -181,8 +181,8 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
     for path in ("/cut/plain", "/cut/kept"):
         names.create(path)
         for _ in range(3):
-            names.add_block(path)
-        names.complete(path, 100)
+            names.files.add_block(path)
+        names.files.close(path, 100)
         if path == "/cut/plain":
             at_once = client.shell("-truncate", str(128 << 20), path).checked()
             assert "Truncated" in at_once.out
@@ -191,7 +191,7 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
         waits = client.shell("-truncate", "5000", path)
         assert (waits.code, "Wait for block recovery" in waits.out) == (0, True)
         assert client.shell("-truncate", "4000", path).code != 0
-        names.complete(path, 5000)
+        names.files.close(path, 5000)
         assert client.shell("-stat", "%b", path).out == "5000\n"
     client.shell("-truncate", "0", "/cut/plain").checked()
     names.snapshots.delete("/cut", "one")

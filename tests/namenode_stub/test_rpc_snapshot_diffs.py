@@ -137,8 +137,8 @@ def test_modified_files_and_directories_are_reported(tmp_path: Path) -> None:
         for name in ("longer", "coded", "touched", "replicated"):
             dfs.touch(f"/s/{name}")
         stub.namespace.create("/s/cut")
-        stub.namespace.add_block("/s/cut")
-        stub.namespace.complete("/s/cut", 100)
+        stub.namespace.files.add_block("/s/cut")
+        stub.namespace.files.close("/s/cut", 100)
         dfs.allow("/s")
         dfs.snapshot("/s", "s0")
         # Times are not compared, but permissions, replication, attributes and lengths are.

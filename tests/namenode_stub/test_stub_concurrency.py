@@ -40,14 +40,14 @@ def client(names: ActiveNamespace, number: int, count: int) -> None:
                     names.create(path)
                 case 2:
                     names.create(path)
-                    names.add_block(path)
-                    names.complete(path, step)
+                    names.files.add_block(path)
+                    names.files.close(path, step)
                 case 3:
                     names.rename(shared, f"/shared/{chance.randrange(5)}")
                 case 4:
                     names.delete(f"/shared/{chance.randrange(5)}", recursive=chance.randrange(10) == 0)
                 case _:
-                    names.set_permission(shared, chance.choice([0o700, 0o755]))
+                    names.attributes.set_permission(shared, chance.choice([0o700, 0o755]))
 
 
 def test_changes_of_concurrent_clients_survive_a_restart(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         stub.namespace.create("/a/open")
-        stub.namespace.add_block("/a/open")
+        stub.namespace.files.add_block("/a/open")
         first = stub.active.roll()
         image = checkpoint_of(config, tmp_path / "scratch")
         assert_equals_state(image, stub, first)
@@ -89,7 +89,7 @@ def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig,
             namespace.mkdirs(path)
         for path in ("/s/f", "/s/g", "/s/d/h"):
             namespace.create(path)
-            namespace.complete(path)
+            namespace.files.close(path)
 
         def perform(op: ops.EditOp) -> None:
             with namespace.transactions.change("test"):
@@ -101,7 +101,7 @@ def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig,
                 lambda: perform(ops.CreateSnapshotOp(snapshot_root="/s", snapshot_name="s0", mtime=7)),
                 lambda: namespace.rename("/s/f", "/z/f"),
                 lambda: namespace.rename("/s/g", "/z/g"),
-                lambda: namespace.set_permission("/s/d/h", 0o600),
+                lambda: namespace.attributes.set_permission("/s/d/h", 0o600),
             ],
             [lambda: namespace.delete("/z/f"), lambda: namespace.rename("/s/d", "/z/d")],
             [
