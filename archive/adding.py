@@ -277,7 +277,7 @@ class _Addition:
             # the earlier transactions of the open segment are already archived
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # the comparison did not include these archived transactions yet; the next addition compares them
+                # the comparison did not include these archived transactions; the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:

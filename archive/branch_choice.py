@@ -78,7 +78,8 @@ class BranchChoice:
         """Return the branch to which the files provably belong, and False; otherwise, return a new branch and True.
 
         Args:
-            expected: the branch of other files that still exist; only a difference refutes it.
+            expected: the branch chosen for earlier files that still exist; this branch is chosen again unless a
+            transaction differs.
         """
         if not self._catalogue.records or not segments:
             return self._catalogue.branches[MAIN], False
@@ -105,7 +106,7 @@ class BranchChoice:
 
         Return None if no edits differ. Edits named in `known` are not compared.
 
-        Two writers of different pasts may both list a branch before either has published.
+        Such edits exist if two writers with different pasts chose the branch before either writer had published.
 
         Raises:
             ArchiveDamagedError: other writers keep removing the objects before they can be read.
@@ -186,7 +187,7 @@ class BranchChoice:
         same: int | None = None
         for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
             if ours is None or theirs is None:
-                # one side ends earlier, for instance because it was in progress
+                # one side ends earlier, for instance because its segment was in progress
                 break
             if ours != theirs:
                 return (None if proven is None else same), begin if same is None else same + 1
@@ -196,7 +197,7 @@ class BranchChoice:
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
-    """Return a digest of the first identifying transaction after `fork`, or of the first transaction without one.
+    """Return a digest of the first identifying transaction after `fork`, or else of the first transaction after `fork`.
 
     Therefore, two writers that archive the same history give its branch the same name, however far they have read.
     """

@@ -43,8 +43,9 @@ class CheckReport:
 
     Attributes:
         objects, size: objects and bytes that were read.
-        clusters: clusters with images in the archive, the one that archive.json names first; there must be one only.
-        unassigned: edits of one of several clusters, by object name; see `archive.clusters`.
+        clusters: clusters with images in the archive, beginning with the cluster that archive.json names; only one is
+            allowed.
+        unassigned: names of edits whose cluster is unknown among several clusters; see `archive.clusters`.
         damaged: problems of damaged or missing objects, by object name.
         lost: moments that need damaged objects, as (branch, first transaction, last transaction) ranges.
         missing: transactions that were purged before they were archived, as ranges like `lost`.

@@ -1,15 +1,15 @@
 """The clusters whose objects an archive contains, and the move of one cluster's objects to another archive.
 
-An archive belongs to one cluster. It contains two clusters if files of two archives were copied to the same place, or
-if two clusters began the archive at the same moment in a store without conditional writes, and a writer was killed
-before it had compared its objects with those of the other writer.
+An archive belongs to one cluster. It contains objects of two clusters if files of two archives were copied to the same
+place, or if two clusters began the archive at the same moment in a store without conditional writes, and a writer was
+killed before it had compared its objects with those of the other writer.
 
 An image's VERSION identifies its cluster, but edits do not. Edits belong to the cluster with whose images they form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
 assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another.
 
-The move lists the copies in the other archive before it unlists the originals, and it removes nothing. Therefore, each
-object is always listed in at least one of the archives, and a move that was killed can be repeated.
+The move lists the copies in the other archive before it unlists the originals, and it deletes no objects. Therefore,
+each object is always listed in at least one of the archives, and a move that was killed can be repeated.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _copy_objects(
 
 
 def _copy_object(source: ObjectStore, target: ObjectStore, name: str) -> None:
-    """Copy an object unless it is missing; the target then lists it as missing, too."""
+    """Copy an object, unless it is missing; the object is then missing in the target, too."""
     try:
         stream = source.open(name)
     except KeyError:

@@ -32,7 +32,7 @@ _NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archi
 
 
 class ObjectStore(Protocol):
-    """A store of objects. Names are relative paths with `/`; every method raises ArchiveError."""
+    """A store of objects. Names are relative paths with `/`; every method can raise ArchiveError."""
 
     @property
     def location(self) -> str:
@@ -48,7 +48,7 @@ class ObjectStore(Protocol):
         """Open an object for reading at any position; raise KeyError if it does not exist."""
 
     def put(self, name: str, source: Path, *, contested: bool = False) -> None:
-        """Store the file `source` durably as `name`, and remove it; an existing object is not changed.
+        """Store the file `source` durably as `name`, and remove `source`; an existing object is not changed.
 
         Args:
             contested: whether other writers may store other content as `name` at the same time. If the file system

@@ -128,7 +128,7 @@ def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: R
 
 
 def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
-    """Fetch the objects of a plan into `folder`; replace damaged objects by other objects that lead to the same moment.
+    """Fetch the objects of a plan into `folder`; replace damaged objects with others that lead to the same moment.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.

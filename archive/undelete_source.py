@@ -27,8 +27,9 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     operation; see `restore_removed`.
 
     Raises:
-        ArchiveError: the directory is in use or cannot be read, or has no image from before the operation.
-        StorageError: its edits end before its seen_txid or its newest image.
+        ArchiveError: the directory is in use or cannot be read, has no image from before the operation, or has an image
+            that is newer than its edits.
+        StorageError: the edits end before seen_txid.
         NoSuchRemovalError: no segment contains an operation that can have removed the path.
         TransactionGapError: edits are missing between the image and the newest segment.
     """

@@ -6,7 +6,7 @@ namespace:
 
 | later operation | what happens |
 |---|---|
-| creates something at, or renames something to, a restored path | `.undo-TXID` is appended to the path here and later |
+| creates something at, or renames something to, a restored path | `.undo-TXID` is appended to its path from here on |
 | deletes a restored inode, or a directory above it | omitted |
 | names a path that does not exist because an operation was omitted | omitted |
 | everything else | applied unchanged |
