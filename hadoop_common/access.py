@@ -70,7 +70,7 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    None allows any caller. Otherwise, all names of a caller must be listed.
+    A field that is None allows any caller. Otherwise, the field must contain the address or all names of the caller.
     """
 
     networks: frozenset[Network] | None = None
@@ -203,7 +203,7 @@ class AccessPolicy:
 
     Attributes:
         principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
-        own: whether a caller may have the server's short name.
+        own: whether a caller with the server's short name matches.
         lists: users and groups.
         needed: lists that must all contain the caller.
         blocked: lists that must not contain the caller.
@@ -270,7 +270,7 @@ def _lists(policy: AccessPolicy | None) -> dict[str, str]:
 class AccessControl:
     """Access decisions for a server.
 
-    The server resolves host names again when a caller's address differs from all their known addresses.
+    Host names are resolved again when a caller's address differs from all known addresses of these names.
 
     Any thread may call its methods.
 

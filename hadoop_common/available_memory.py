@@ -1,4 +1,4 @@
-"""Memory for this process and the page cache of its files, from the free memory and the limits of control groups."""
+"""Memory that this process and the page cache of its files can use, given the free memory and control group limits."""
 
 from __future__ import annotations
 

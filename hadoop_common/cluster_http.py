@@ -141,7 +141,8 @@ def open_request(
     A body that is shorter than its Content-Length ends without an error.
 
     Args:
-        timeout: seconds for the connection and for each wait, or a pair of two limits; None if unlimited.
+        timeout: limit in seconds on the connection attempt and on each wait, or a pair with a limit for each; None if
+            unlimited.
 
     Raises:
         UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
@@ -189,7 +190,8 @@ def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> f
     """Return the number of seconds by which the server's clock is ahead of this host's, according to the Date header of
     a response that has just begun; negative if the server's clock is behind, and 0 without this header.
 
-    The server wrote the header, in whole seconds, after the request was sent at `sent_at`, in seconds since the epoch.
+    The server wrote the header, in whole seconds, after the request was sent. `sent_at` is the time of sending, in
+    seconds since the epoch.
     """
     # Hadoop's servers send the header twice
     for date in answer.headers.get_all("Date", ()):

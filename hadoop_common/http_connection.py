@@ -57,7 +57,7 @@ class WaitLimit:
         return min(left, _SLICE_SECONDS)
 
 
-# the base class of a mix-in for sockets, for the type checker
+# the type checker needs a socket as the base class of the mix-in
 if TYPE_CHECKING:
     _Base = socket.socket
 else:

@@ -58,7 +58,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def unbounded_memory() -> Iterator[None]:
-    """Exempt enclosed allocations from `bounded_memory`, because a compiler without memory would end the process."""
+    """Exempt enclosed allocations from `bounded_memory`, because a compiler that lacks memory would end the process."""
     _BOUND.lift()
     try:
         yield

@@ -117,7 +117,7 @@ def parse_time(text: str, unit: str) -> float:
 
 
 def parse_limit(text: str, unit: str) -> float:
-    """Parse a time limit in seconds; 0 or less means no limit and returns infinity."""
+    """Parse a time limit in seconds; 0 or less means no limit, and the result is infinity."""
     seconds = parse_time(text, unit)
     return seconds if seconds > 0 else math.inf
 

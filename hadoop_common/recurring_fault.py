@@ -128,7 +128,7 @@ class RecurringFault:
 class PeerFaults:
     """The faults of the queries sent to one peer; each fault ends when the peer answers the same query.
 
-    For a cause that several queries share, such as a peer that is down, only the first query writes a log line.
+    If several queries fail for the same cause, such as a peer that is down, only the first failure is logged.
 
     Args:
         peer: name of the peer, such as "NameNode nn1:8020".
