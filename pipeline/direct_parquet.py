@@ -63,7 +63,7 @@ def write_parquet(
     try:
         write = partial(_write_parts, source, str(folder), compression)
         rows = sum(collect_results(context.parallelize(parts, len(parts)).mapPartitions(write), len(parts)))
-        for left in folder.glob(f"{_UNFINISHED}*"):  # by killed attempts
+        for left in folder.glob(f"{_UNFINISHED}*"):  # folders that killed attempts left
             left.unlink()
         (folder / _SUCCESS).touch()
         fsync_directory(folder)

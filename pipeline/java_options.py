@@ -12,7 +12,7 @@ LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM flags for short jobs on this host: the garbage collector and the compiler that start fastest."""
 
 NO_WARNINGS = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""Without this flag, a JVM that cannot use an archive prints the reason on standard output."""
+"""Without these flags, a JVM that cannot use an archive prints the reason on standard output."""
 
 
 def spark_jars() -> Path | None:

@@ -96,8 +96,8 @@ class Stager:
         """Resolve `uri` and fetch its files.
 
         Raises:
-            SourceFileError: no file of this kind was found, it cannot be read, or the session already read another file
-                of this name or another version of this file.
+            SourceFileError: no file of this kind was found, it cannot be read, or the session has already read another
+                file with this name or another version of this file.
         """
         from pipeline.staged_journal import is_journal
 

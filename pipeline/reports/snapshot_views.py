@@ -39,7 +39,7 @@ class _Places(NamedTuple):
         inode: id of the inode.
         directory: id of the directory in which the inode is or was.
         end: the last snapshot with the inode there; `_CURRENT` for a current child.
-        reference: number of the reference with the inode's name there, -1 for the inode's name.
+        reference: number of the reference that names the inode there, -1 if the name in the inode's record applies.
     """
 
     inode: Ids

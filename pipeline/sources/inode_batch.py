@@ -1,4 +1,4 @@
-"""Rows of the `inodes` table: decoded inodes that make their columns on demand."""
+"""Rows of the `inodes` table: decoded inodes, from which columns are made on demand."""
 
 from __future__ import annotations
 
