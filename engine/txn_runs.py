@@ -31,7 +31,7 @@ _TIME_STAMPED: Final = (
 # After this number of transactions without an identifying transaction, another run begins.
 _MAX_OPENING: Final = 4096
 MAX_HISTORY: Final = 1024
-"""Maximum number of runs stored for an image; an idle cluster with hourly checkpoints reaches it in six weeks."""
+"""Maximum number of runs stored for an image; with hourly checkpoints, an idle cluster reaches it in six weeks."""
 _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 """Names of fields in `provenance.json` that differ from the attributes' names."""
 

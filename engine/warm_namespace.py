@@ -11,7 +11,7 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
              nothing is loaded.
     rebase   saved -> loaded with the new image as its base, or nothing is loaded if that image cannot be opened.
              `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
-             can begin before it.
+             can begin before this step.
 
 No other state exists: a namespace that may be partly changed is released before the error propagates.
 """
@@ -209,9 +209,10 @@ class WarmNamespace:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def load(self, path: Path, observer: Observer | None = None, *, cluster: int | None = None) -> None:
-        """Open an image instead of the loaded one; a thread verifies its digest, at the latest before a save ends.
+        """Open an image in place of the loaded image; a thread verifies its digest, and a save waits for the result.
 
-        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image.
+        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image's
+        layout.
 
         Raises:
             ImageFormatError: the image is damaged; raised immediately if its verification failed before and its files
@@ -267,7 +268,7 @@ class WarmNamespace:
         self._replay_seconds = 0.0
 
     def check_image(self) -> None:
-        """Release the namespace and raise the fault if the verification of its image has found one so far.
+        """If the verification of the image has already found a fault, release the namespace and raise the fault.
 
         Raises:
             ImageFormatError, ImageStorageError: the image is damaged, or cannot be read.
@@ -327,7 +328,7 @@ class WarmNamespace:
         """Save the present namespace in all folders (`save_image`).
 
         Args:
-            rollback: name it `fsimage_rollback_TXID`.
+            rollback: whether to name the image `fsimage_rollback_TXID`.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.

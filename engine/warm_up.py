@@ -81,7 +81,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
             IndexArrays.scan(opened, inspector=ScanVerification(opened))
         follow_paths(KernelState().record, np.frombuffer(b"", np.uint8), np.empty((0, 2), np.int64), 0, 1)
         if not first:
-            # One kernel prints all other formats.
+            # The kernel of the delimited format also prints XML and JSON.
             with ImageFile.open(image, verify_md5=False) as opened:
                 for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)

@@ -131,7 +131,7 @@ class DirectoryDiff:
     def combine(
         self, later: DirectoryDiff, trashed: Callable[[Node], None], stops: Callable[[bytes], None] | None = None
     ) -> None:
-        """Add the changes of the next diff to this one (Diff.combinePosterior).
+        """Add the changes of the next diff to this diff (Diff.combinePosterior).
 
         Args:
             trashed: called with each node that was created after this snapshot and removed before the next one.

@@ -36,7 +36,7 @@ def encodable(text: str) -> str:
 
 
 def has_odd_slashes(path: str) -> bool:
-    """Return whether a path has doubled slashes or ends with a slash; the root's path does."""
+    """Return whether a path has doubled slashes or ends with a slash; True for the root's path."""
     return path.endswith("/") or "//" in path
 
 

@@ -41,7 +41,7 @@ _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
 """Number of operations of the first run in a segment; each later run is up to twice as long.
 
-By then, the thread has verified more checksums.
+Runs begin short, because the checksum thread has verified few checksums when the first run begins.
 """
 
 
