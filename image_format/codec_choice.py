@@ -37,7 +37,7 @@ _LIBRARIES = {
     ),
     codec_class_name("lz4"): CodecLibrary("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
     codec_class_name("zstd"): CodecLibrary(
-        # HADOOP-13578: 2.9.0 and 3.0.0; 2.7 .. 2.10 use layout -63.
+        # HADOOP-13578 added the codec to 2.9.0 and 3.0.0, but 2.7 to 2.10 share the layout -63.
         "the native Hadoop library with Zstandard",
         known_since=LayoutVersion.ERASURE_CODING,
     ),

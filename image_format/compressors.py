@@ -171,7 +171,7 @@ class ZlibFormat(_DeflateFormat):
 
 
 class GzipFormat(_DeflateFormat):
-    """A member of RFC 1952 with the ten-byte header that Java writes, without a name and time."""
+    """A member of RFC 1952 with the ten-byte header that Java writes, without a name or time."""
 
     def __init__(self) -> None:
         super().__init__()

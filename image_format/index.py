@@ -86,7 +86,7 @@ class ImageIndex:
     """The index of a mapped image file: 4 to 5 bytes per inode of most images; nothing is decoded in advance.
 
     Attributes:
-        inode_buffer: the INODE section, which contains the offsets of `inode_offset`; `header` is its first record.
+        inode_buffer: the INODE section, to which the offsets from `inode_offset` refer; `header` is its first record.
         inode_reads: direct reads of this section; None if the page cache can hold it.
         type_quota_ids: inode ids of the directories with storage type quotas.
         snapshot_index: the sections about snapshots.

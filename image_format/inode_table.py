@@ -66,7 +66,7 @@ class EncodedRecords(NamedTuple):
 
 
 class DirtyRows(NamedTuple):
-    """Rows of inodes to write, by ascending inode id: changed ones of the base image, and new ones."""
+    """Rows of inodes to write, by ascending inode id: changed inodes of the base image, and new inodes."""
 
     old: Rows
     new: Rows

@@ -104,7 +104,7 @@ class ImageFile:
         Args:
             verify_md5: whether to compare the file with its `.md5` file, which must exist; reads the whole file.
             spool_dir: folder for large decompressed sections; None is the system's default.
-            allow_unknown_layout: whether to open images of a layout version newer than the newest known version.
+            allow_unknown_layout: whether to open images with a layout version newer than the newest known version.
 
         Raises:
             ImageFormatError: a subclass for each fault.
