@@ -224,7 +224,7 @@ def _diff_fault(section: Sections, rules: InodeRules) -> tuple[int, str] | None:
 
 
 def _missing(section: Sections) -> Iterator[LoadFault]:
-    """Yield faults for missing sections of snapshots; an image with snapshots must have both."""
+    """Yield a fault for each missing section that an image with snapshots must have."""
     data = section("SNAPSHOT")
     if data is None or not data.size:
         return

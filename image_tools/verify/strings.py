@@ -124,7 +124,7 @@ class StringTableCheck:
         return max(self._entries, default=0) + _FILL
 
     def move(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> bool:
-        """Replace distant serials in an inode's attributes by their new numbers; return whether any was replaced."""
+        """Replace distant serials in an inode's attributes with their new numbers; return whether any was replaced."""
         if self.mask_bits or not self.missing(body):
             return False
         before = body.SerializeToString()
