@@ -1,8 +1,9 @@
 """The clusters whose objects an archive contains, and the move of one cluster's objects to another archive.
 
 An archive belongs to one cluster. It contains objects of two clusters if files of two archives were copied to the same
-place, or if two clusters began the archive at the same moment in a store without conditional writes, and a writer was
-killed before it had compared its objects with those of the other writer.
+place. Two clusters can also begin an archive at the same moment in a store without conditional writes. The archive then
+contains objects of both clusters if a writer was killed before it had compared its objects with the objects of the
+other writer.
 
 An image's VERSION identifies its cluster, but edits do not. Edits belong to the cluster with whose images they form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
@@ -162,8 +163,9 @@ def move_cluster(
 
 
 def _removals(catalogue: Catalogue, records: Sequence[Record]) -> list[str]:
-    """Return the names of removed objects up to the newest transaction of `records`; later names belong to the other
-    cluster, and the transactions before them would count as missing.
+    """Return the names of removed objects up to the newest transaction of `records`.
+
+    Later names belong to the other cluster. If they were included, the transactions before them would count as missing.
     """
     newest = _newest(records)
     firsts = {name: _FIRST.search(name) for name in lasting_removals(catalogue)}

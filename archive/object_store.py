@@ -85,7 +85,7 @@ class FolderStore:
                 return {}
             sizes: dict[str, int] = {}
             for each in sorted(path.iterdir()):
-                # another process may remove it
+                # another process may remove the object
                 with suppress(FileNotFoundError):
                     sizes[f"{folder}/{each.name}"] = each.stat().st_size
             return sizes

@@ -43,9 +43,9 @@ class _Name(NamedTuple):
 def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> list[LogEntry]:
     """Return the transactions on `path` and below it, and on directories above it that are deleted or renamed.
 
-    A rename of the path, or of a directory above it, adds the other name to the search: the new name for later
-    transactions, the old name for earlier transactions. Each transaction is searched at most once for each name, so
-    names that are swapped every day cost no more than a single rename.
+    A rename of the path, or of a directory above it, adds the other name to the search. Later transactions are searched
+    for the new name, and earlier transactions for the old name. Each transaction is searched at most once for each
+    name, so names that are swapped every day cost no more than a single rename.
 
     Args:
         folder: folder for scratch files.

@@ -1,6 +1,6 @@
 """Finds the transaction that removed a path.
 
-Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it: a
+Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it. A
 client creates a file with the overwrite flag even if no file exists, and a directory above the path may have been
 swapped after the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path,
 and `restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed
