@@ -187,8 +187,10 @@ def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
 
 
 def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> float:
-    """Return the number of seconds by which the server's clock is ahead of this host's, according to the Date header of
-    a response that has just begun; negative if the server's clock is behind, and 0 without this header.
+    """Return the number of seconds by which the server's clock is ahead of this host's clock.
+
+    The Date header of a response that has just begun contains the server's time. The result is negative if the server's
+    clock is behind, and 0 without this header.
 
     The server wrote the header, in whole seconds, after the request was sent. `sent_at` is the time of sending, in
     seconds since the epoch.

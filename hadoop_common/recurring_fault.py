@@ -167,7 +167,7 @@ class PeerFaults:
             fault.ended()
 
     def _is_known(self, question: str, cause: str) -> bool:
-        """Return whether another query has failed with this cause, and logged it, since `question` was answered."""
+        """Return whether a failure of another query with this cause was logged after `question` was last answered."""
         since = self._answered.get(question, -1)
         return any(
             self._faults[each].count and known == without_numbers(cause) and self._failed[each] > since
