@@ -50,8 +50,8 @@ class ReportData:
         last: an earlier report, from which the report measures growth without an older image; None if there is none.
         edits: tables of `counts.edits.count_bucket`, None if there are no edits.
         findings: `Verification.as_dict` of the image, None if the image was not verified.
-        snapshots: cost of the image's snapshots, or the reason why it is unknown; None without snapshots or without
-            that section.
+        snapshots: cost of the image's snapshots, or the reason why it is unknown; None if the image has no snapshots,
+            or if the section `snapshots` is not made.
         has_file: whether the image is a file; an image in a lake has only the table `inodes`.
     """
 

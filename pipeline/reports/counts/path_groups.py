@@ -42,7 +42,7 @@ def set_sizes(image: ImageCounts, rules: PathRules) -> dict[str, dict[int, int]]
 
 
 def _members(tree: DirectoryTree, rules: PathRules) -> list[tuple[str, Mask]]:
-    """Return, for each set, a mask of the directories in it or below one of its directories."""
+    """Return, for each set, a mask of the directories in the set or below a directory of the set."""
     paths = tree.rows["path"].combine_chunks()
     found = []
     for name, pattern in rules.sets:
