@@ -77,7 +77,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
                 # A merge verifies its image if something was healed.
                 verify_image(image)
         with ImageFile.open(image, verify_md5=False) as opened:
-            # A merge checks a large image while it scans it, and then follows the paths of open files.
+            # A merge checks a large image while it scans the image, and then follows the paths of open files.
             IndexArrays.scan(opened, inspector=ScanVerification(opened))
         follow_paths(KernelState().record, np.frombuffer(b"", np.uint8), np.empty((0, 2), np.int64), 0, 1)
         if not first:

@@ -162,8 +162,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._hadoop3)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        # When Hadoop saves the result, it converts the result to another `Path`. This removes a trailing slash that
-        # `..` caused.
+        # When Hadoop saves the result, it converts the result to another `Path`. The conversion removes a trailing
+        # slash that `..` caused.
         return java_path(found, hadoop3=self._hadoop3)
 
     def encode(self) -> bytes:

@@ -69,7 +69,8 @@ class CreatedLists:
     def make_shared(self, directory: int, name: bytes, row: int) -> None:
         """Note a moved child that is not in the newest snapshot of its path: a newer diff may list it as deleted.
 
-        This happens below a directory that was renamed out of a snapshot to a place that only older snapshots contain.
+        Such moves happen below a directory that was renamed out of a snapshot to a place that only older snapshots
+        contain.
         """
         diffs = self._diffs.of_directory(directory)
         last = None if diffs is None else diffs.last
@@ -96,8 +97,8 @@ class CreatedLists:
         """Check the diff that created an inode before the inode leaves its name, which snapshots retain.
 
         Raises:
-            InconsistentNamespaceError: the diff has an older reference to the inode, or contains a link to it although
-                its directory has a reference; see `report_stop`.
+            InconsistentNamespaceError: the diff contains an older reference to the inode, or the inode is a symlink to
+                which its directory has a reference; see `report_stop`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:

@@ -242,7 +242,7 @@ class SnapshotLookup:
         diffs = self.diffs.of_file(row)
         assert diffs is not None
         if diffs.current_deleted is None:
-            # Hadoop 2.7 does not check this when it loads an image, and continues as if the file existed.
+            # Hadoop 2.7 does not perform this check when it loads an image, and continues as if the file existed.
             diffs.current_deleted = self._tree.hadoop3 and not self._tree.was_in_current_state(row)
         return diffs.current_deleted
 

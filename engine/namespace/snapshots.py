@@ -166,7 +166,8 @@ class SnapshotManager:
     def check_snapshottable(self, directory_id: int) -> None:
         """Raise NamespaceError for a directory that snapshot operations do not accept.
 
-        They always accept the root, whose snapshot quota is 0 until it is made snapshottable (FSDirectory.createRoot).
+        Snapshot operations always accept the root, whose snapshot quota is 0 until it is made snapshottable
+        (FSDirectory.createRoot).
         """
         if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")

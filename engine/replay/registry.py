@@ -40,7 +40,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 class OpErrorTranslator:
     """Translator of namespace errors into errors of one operation, which `apply` raises.
 
-    This is a class because a generator-based context manager would take longer than most operations.
+    The translator is a class, because a generator-based context manager would take longer than most operations.
     """
 
     __slots__ = ("_op",)

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 MAX_PLAIN: Final = 8 << 20
-"""Number of bytes of edits that a process replays plainly before it waits for kernels; that takes as long as compiling.
+"""Number of bytes of edits that a process replays plainly before it waits for kernels; the plain replay takes as long
+as compiling.
 
-This is also the maximum size of INODE for which a namespace is replayed plainly, because plain functions read whole
-directories.
+This number is also the maximum size of INODE for which a namespace is replayed plainly, because plain functions read
+whole directories.
 """
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
