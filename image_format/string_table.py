@@ -37,8 +37,8 @@ class StringTable:
 
     With `mask_bits` 0, ids form the single space of layouts before -65; with 3, an id is `serial | kind << 29`. An id
     can be missing, because two threads of a NameNode may assign a serial to the same string (SerialNumberMap.get). This
-    happens, for example, when 2.10 loads an image in parallel. Text is decoded with surrogateescape, so that bytes that
-    are not UTF-8 survive.
+    race can occur, for example, when 2.10 loads an image in parallel. Text is decoded with surrogateescape, so that
+    bytes that are not UTF-8 survive.
 
     Raises:
         RecordError: a record is damaged, numEntry differs from the number of entries, or an id is 0, repeated or out of
