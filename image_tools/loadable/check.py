@@ -1,7 +1,7 @@
 """Fast check for content that a NameNode refuses to load, by the rules of its parser and loaders for each record.
 
-A merge checks an image that another program wrote before it publishes the new image; `verify_image` reports the same
-faults. Relations between records are checked when an index is built.
+If another program wrote the base image, a merge checks the base image before it publishes the new image. `verify_image`
+reports the same faults. Relations between records are checked when an index is built.
 """
 
 from __future__ import annotations
