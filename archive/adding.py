@@ -62,7 +62,7 @@ class FoundFiles:
     Attributes:
         version: text of VERSION.
         segments: segments in the order of their first transactions; a segment in progress comes last.
-        images: images with their digest files.
+        images: all images that have digest files.
     """
 
     version: str
@@ -83,7 +83,7 @@ class Added:
         branch: the history to which the storage directory belongs.
         forked: whether that history was new.
         last_txid: last transaction of the branch.
-        restorable: newest transaction of the branch that can be restored; -1 without an image.
+        restorable: newest transaction of the branch that can be restored; -1 if the branch has no image.
     """
 
     branch: str

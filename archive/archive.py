@@ -50,7 +50,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveIdentity:
-    """Namespace of an archive, and a value that identifies the key of its objects ("" without encryption)."""
+    """Namespace of an archive, and a value that identifies the key of its objects ("" for no encryption)."""
 
     namespace_id: int
     cluster_id: str

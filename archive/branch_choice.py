@@ -217,7 +217,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the txid of the newest of `images` that the view also contains; None without a common image.
+    """Return the txid of the newest of `images` that the view also contains; None if they have no common image.
 
     Args:
         before: the first transaction that differs; later images are leftovers of the other history.

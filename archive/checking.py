@@ -128,7 +128,7 @@ def check_archive(
             report.damaged[record.name] = f"no commit contains its branch {record.branch}"
     report.clusters, report.unassigned = _clusters(now, found)
     report.lost = _lost_moments(now, set(report.damaged))
-    # the transactions between those of two clusters are not missing
+    # transactions between the transactions of two clusters are not missing
     for branch in histories(now) if len(report.clusters) < 2 else ():
         report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]
     report.garbage = _garbage(archive, now)
@@ -236,7 +236,7 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
                 archive.store.remove(name)
                 report.removed.append(name)
     now = archive.catalogue()
-    # objects of one cluster do not replace those of another
+    # objects of one cluster do not replace objects of another cluster
     if not now.damaged and len(report.clusters) < 2 and (replaced := _replaceable(archive, now)):
         archive.publish(now, remove=replaced)
         report.unlisted = replaced

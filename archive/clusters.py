@@ -7,7 +7,8 @@ other writer.
 
 An image's VERSION identifies its cluster, but edits do not. Edits belong to the cluster with whose images they form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
-assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another.
+assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another
+cluster.
 
 The move lists the copies in the other archive before it unlists the originals, and it deletes no objects. Therefore,
 each object is always listed in at least one of the archives, and a move that was killed can be repeated.

@@ -40,8 +40,8 @@ class ArchivePosition:
 
     Attributes:
         branch: the history.
-        last_txid: its last transaction; 0 without transactions.
-        restorable_txid: newest transaction that can be restored; -1 without an image.
+        last_txid: its last transaction; 0 if it has no transactions.
+        restorable_txid: newest transaction that can be restored; -1 if the history has no image.
         missing: transactions before `last_txid` that were never archived.
     """
 

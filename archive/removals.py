@@ -156,7 +156,7 @@ def restore_removed(
         find: returns the newest operation before a transaction that can have removed the path, and the image and edits
             that lead to this operation.
         build: restores a path that the given operation removed.
-        settings: settings of the replay.
+        settings: how edits are replayed and how the image is written.
         observer: observer of the search among earlier operations.
 
     Raises:

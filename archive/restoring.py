@@ -70,7 +70,7 @@ class RestoreOptions:
         without: transactions to omit.
         expected: the path to restore; None for a restore without a particular path.
         strip_tokens: whether delegation tokens and their keys are removed from the image.
-        settings: settings of the replay.
+        settings: how edits are replayed and how the image is written.
     """
 
     without: Collection[int] = ()
@@ -88,7 +88,7 @@ class Restored:
         image: path of its image.
         txid: transaction of the image; one more than the last restored transaction if transactions were omitted.
         changes: transactions that were omitted or changed because of `without`.
-        expected: present path of the inode at the expected path; None without an expected path.
+        expected: present path of the inode at the expected path; None if the options name no expected path.
         seconds: duration of the restore.
     """
 

@@ -59,7 +59,7 @@ def command(
             total = sum(each.stored for each in archive.catalogue().records)
             observer.phase("check", total)
             report = check_archive(archive, repair=repair, min_age=_MIN_AGE, progress=observer.advance)
-        # edits of one cluster must not be replayed on images of another
+        # edits of one cluster must not be replayed on images of another cluster
         if deep and len(report.clusters) < 2:
             with scratch_folder(scratch_dir) as folder:
                 check_images(archive, folder, settings, report)
