@@ -58,7 +58,7 @@ class Caller:
         host: numeric address.
         users: all names the caller claims, including the users for whom the caller acts; empty over HTTP. With
             Kerberos, the short name of `principal`.
-        principal: the principal that Kerberos proved, "" without Kerberos.
+        principal: the principal that Kerberos proved, "" if Kerberos is off.
     """
 
     host: str
@@ -302,7 +302,7 @@ class AccessControl:
         self._adopt(rules)
 
     def replace_rules(self, rules: AccessRules) -> list[str]:
-        """Replace the rules; return the differences like `changes`."""
+        """Replace the rules; return the differences as `changes` does."""
         with self._lock:
             lines = changes(self._rules, rules)
             self._adopt(rules)

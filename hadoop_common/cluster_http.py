@@ -190,7 +190,7 @@ def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> f
     """Return the number of seconds by which the server's clock is ahead of this host's clock.
 
     The Date header of a response that has just begun contains the server's time. The result is negative if the server's
-    clock is behind, and 0 without this header.
+    clock is behind, and 0 if the response lacks this header.
 
     The server wrote the header, in whole seconds, after the request was sent. `sent_at` is the time of sending, in
     seconds since the epoch.
@@ -215,7 +215,7 @@ def send_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
-    """Send a request like `open_request`, with the same errors, and return the response."""
+    """Send a request as `open_request` does, with the same errors, and return the response."""
     address, sent_at = f"{url}?{urlencode(query)}" if query else url, time.time()
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
         ahead = clock_ahead_of(answer, sent_at)

@@ -81,7 +81,7 @@ class PortLimits:
             crowded.
         stall: in this time, a transfer in either direction must move at least `least_rate * stall` bytes.
         least_rate: bytes per second.
-        peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
+        peer_transfers: number of HTTP requests from one address that are processed in parallel; others wait.
         memory: memory for all RPC requests and responses in transit; above half of it, the server closes slow
             connections.
         max_request: size of the largest RPC request.
@@ -107,7 +107,7 @@ PORT_KEYS = bound_keys(PortLimits)
 
 
 class Refusals:
-    """Thread-safe counts of refused or ended requests of one port, by reason."""
+    """Thread-safe counts of the requests to one port that were refused or ended, by reason."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

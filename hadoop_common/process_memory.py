@@ -110,7 +110,7 @@ _BOUND = _MemoryBound()
 def return_large_blocks() -> None:
     """Return freed blocks of 128 KiB and more to the system, for the rest of this process.
 
-    By default, glibc raises this threshold to the size of the last freed block, and frames of many peers fragment
+    By default, glibc raises this threshold to the size of the last freed block, and frames from many peers fragment the
     memory. Allocators without such a threshold are not affected.
     """
     with suppress(OSError, AttributeError):

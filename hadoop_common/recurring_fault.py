@@ -23,7 +23,7 @@ class Alarm(str):
 
     Attributes:
         hint: the next step, "" if unknown.
-        kind: name of the alarm's kind in `node_state.alarm_kinds`, "" without a kind.
+        kind: name of the alarm's kind in `node_state.alarm_kinds`, "" if the alarm has no kind.
     """
 
     hint: str

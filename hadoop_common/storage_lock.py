@@ -170,7 +170,8 @@ class StorageLock:
         self._unreserve()
 
     def keep(self) -> None:
-        """If the lock is held, and its file was removed, replaced, or opened and closed here, acquire it again.
+        """If the lock is held, and its file was removed or replaced, or this process opened and closed it, lock the
+        file again.
 
         Raises:
             StorageInUseError: another process has locked the file. The lock is no longer held.

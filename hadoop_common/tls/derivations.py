@@ -43,8 +43,8 @@ class _Value(NamedTuple):
 
 
 def check_pkcs12(data: bytes) -> None:
-    """Reject a store that would take minutes to open, as Java does; the limit applies to the sum of digest and all
-    parts.
+    """Reject a store that would take minutes to open, as Java does; the limit applies to the sum over the digest and
+    all parts.
 
     Raises:
         KeyStoreError: the limit is exceeded, or the data is not a PKCS12 store.

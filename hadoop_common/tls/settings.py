@@ -169,7 +169,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # ignore older versions, such as TLSv1 in configurations for 2.7
+    # ignore older versions, such as TLSv1 in configurations for Hadoop 2.7
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])
