@@ -212,7 +212,7 @@ class HostImage:
         the copies, one process of each executor checks the MD5 of its copy.
 
         Raises:
-            ImageFormatError: the image is damaged, see the subclasses.
+            ImageFormatError: the image is damaged; see the subclasses.
             ImageStorageError: the file cannot be read, or its index cannot be written.
             SourceFileError: the file does not exist.
         """
@@ -220,7 +220,7 @@ class HostImage:
 
     @classmethod
     def indexed(cls, image: ImageFile, scratch: Path) -> HostImage:
-        """Return an open image with its index, see `open`. The caller closes the image; no process caches it."""
+        """Return an open image with its index; see `open`. The caller closes the image; no process caches it."""
         return cls._indexed(image, scratch, _identity(image.path))
 
     @classmethod
@@ -253,7 +253,7 @@ class HostImage:
 
     @functools.cached_property
     def root_slot(self) -> int:
-        """Slot of the root directory, or -1 without a root directory."""
+        """Slot of the root directory, or -1 if the image has no root directory."""
         return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:

@@ -137,7 +137,7 @@ def stop_context(context: SparkContext) -> None:
 
 
 def early_daemon(master: str | None) -> AbstractContextManager[None]:
-    """Return a context manager in which a session for this master starts faster, see `pipeline.python_daemon`."""
+    """Return a context manager in which a session for this master starts faster; see `pipeline.python_daemon`."""
     return start_early() if _is_local(master) and not _java_started.is_set() else nullcontext()
 
 

@@ -144,7 +144,7 @@ class LocalLister:
 
 
 def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """Resolve a local path, see `find_files`.
+    """Resolve a local path; see `find_files`.
 
     Raises:
         SourceFileError: no file of this kind was found.
@@ -170,7 +170,7 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
 
 
 def is_pattern(uri: str) -> bool:
-    """Return whether a path is a pattern like Hadoop's globs; an existing local path is not a pattern."""
+    """Return whether a path is a pattern, as Hadoop's globs are; an existing local path is not a pattern."""
     return any(sign in uri for sign in "*?[{") and not (is_local(uri) and local_path(uri).exists())
 
 

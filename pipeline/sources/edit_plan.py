@@ -72,7 +72,7 @@ def choose_segments(
     """Return the segments with wanted transactions, in order; of overlapping segments, prefer the longer segment.
 
     Args:
-        start: txid that must exist because an option requires it, None without that option.
+        start: txid that must exist because an option requires it, None if the option is not set.
         end: like `start`, for the last txid.
 
     Raises:

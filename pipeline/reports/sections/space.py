@@ -85,7 +85,7 @@ def _fullest(work: ReportData) -> list[ReportTable]:
 
 
 def _quotas(work: ReportData) -> list[ReportTable]:
-    """Make tables of the quotas at their limits and of the fullest quotas; no tables without quotas."""
+    """Make tables of the quotas at their limits and of the fullest quotas; no tables if no directory has a quota."""
     used = records(work.image.quotas())
     if not used:
         return []
