@@ -35,7 +35,7 @@ class LoadedImage:
 
     Attributes:
         allocator: allocator of the arrays of index, namespace and sums, which share one memory limit.
-        sums: sums of the namespace's subtrees; None without `with_sums`.
+        sums: sums of the namespace's subtrees; None unless `with_sums` was called.
     """
 
     image: ImageFile

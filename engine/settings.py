@@ -53,7 +53,7 @@ class MergeSettings:
         sub_sections: see `write_image`.
         rules: settings of the cluster that affect replay.
         max_op_size: largest accepted operation in bytes; the default is the default of NameNodes.
-        memory: limit for the large arrays of index and delta.
+        memory: limit for the large arrays of the index and of the delta.
     """
 
     codec: str | None = None

@@ -360,7 +360,7 @@ class TxnRecorder:
         """Record that all runs belong to the NameNode's past; discard the runs that need no further comparison.
 
         Args:
-            image: an image made here that was found on the NameNode.
+            image: an image that this node made, and that was found on the NameNode.
         """
         runs = self.runs()
         if image is not None and self.base_unproven and image.txid > self.base.txid:
@@ -378,5 +378,5 @@ class TxnRecorder:
 
 
 def _anchor(runs: Sequence[TxnRun], number: int) -> int:
-    """Return the index of the last identifying run before `number`, or 0 without one."""
+    """Return the index of the last identifying run before `number`, or 0 if no such run exists."""
     return next((index for index in range(min(number, len(runs)) - 1, -1, -1) if runs[index].identifying), 0)

@@ -189,7 +189,7 @@ class CreatedLists:
         self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))
 
     def check_strays(self) -> None:
-        """Check directories with strays like a NameNode that computes quota usage after replay.
+        """Check directories with strays as a NameNode does when it computes quota usage after replay.
 
         Hadoop 3's SecondaryNameNode does not compute quota usage.
 

@@ -254,7 +254,7 @@ class Reclaimer(FileReclaimer):
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
-        """Remove the parts of a directory's entry that only `snapshot` needs; see the class."""
+        """Remove the parts of a directory's entry that only `snapshot` needs; see the docstring of the class."""
         if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):

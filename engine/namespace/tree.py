@@ -93,7 +93,7 @@ class Tree:
         return row
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
-        """Load several inodes like `load`, but all unread inodes in one call; return their rows."""
+        """Load several inodes as `load` does, but all unread inodes in one call; return their rows."""
         wanted = np.array([i if i <= _MAX_INODE_ID else 0 for i in inode_ids], np.int64)
         unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
         slots = self.base.slots_of(unread)

@@ -70,9 +70,9 @@ def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
 
 
 def times(namespace: Namespace, op: TimesOp) -> None:
-    """Change times; -1 leaves a time unchanged, as does any negative value in releases after 3.2.
+    """Change times; -1 leaves a time unchanged, as does any negative value in releases after Hadoop 3.2.
 
-    The edits of 3.3.0, which has the layout of 3.2, are replayed by the rule of 3.2.
+    The edits of Hadoop 3.3.0, which has the layout of Hadoop 3.2, are replayed by the rule of Hadoop 3.2.
     """
     table = namespace.table
     only_positive = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)

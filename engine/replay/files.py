@@ -173,8 +173,9 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        # The NameNode found no snapshot with this block, but its replay finds a snapshot and copies. Known reasons:
-        # a fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
+        # The NameNode found no snapshot with this block, but its replay finds a snapshot and copies. Known reasons: a
+        # fault of Hadoop 2.7 (docs/support.md), and an upgrade, because only renames by Hadoop 3 record blocks in the
+        # snapshot.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)
@@ -255,8 +256,8 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
         return
     hubs = (namespace.tree.references.hub(row) for row in sources)
     if any(hub is not None and hub.with_names for hub in hubs):
-        # 2.7 also stops at a file that snapshots contained under another name before, and does not log the operation.
-        # 2.10 logs this operation in the same layout.
+        # Hadoop 2.7 also stops at a file that snapshots contained under another name before, and does not log the
+        # operation. Hadoop 2.10 logs this operation in the same layout.
         raise NamespaceError(f"a file that snapshots contain under another name cannot be a source of {op.trg}")
 
 

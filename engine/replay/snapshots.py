@@ -22,7 +22,7 @@ from image_format.string_table import StringKind
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, DisallowSnapshotOp, RenameSnapshotOp
 
 _ORDERED = "dfs.namenode.snapshot.deletion.ordered"
-# The layout of 3.4.0, the first release with ordered deletion.
+# The layout of Hadoop 3.4.0, the first release with ordered deletion.
 _FIRST_WITH_ORDER = LayoutVersion.NVDIMM_SUPPORT
 _IN_OLDER_LAYOUTS = "checkpointer.snapshot.deletion.ordered.older-layouts"
 _DELETED_XATTR = "hdfs.snapshot.deleted"
@@ -34,7 +34,7 @@ def now() -> int:
 
 
 def are_timed(namespace: Namespace) -> bool:
-    """Return whether operations on snapshots contain a time; releases up to 3.2 use their clock instead."""
+    """Return whether operations on snapshots contain a time; releases up to Hadoop 3.2 use their clock instead."""
     return supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
 
 
