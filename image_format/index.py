@@ -279,7 +279,7 @@ class ImageIndex:
         return MISSING
 
     def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
-        # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
+        # NameNodes up to Hadoop 3.2 insert each child at its place, so an unsorted entry is legal.
         if (self.slots_of(children) < 0).any():
             raise self._damaged(offset, f"directory {directory_id} has a child that is not an inode")
         names = [(name_key(self.name(int(child))), int(child)) for child in children]
@@ -341,7 +341,7 @@ class ImageIndex:
 
         Returns:
             The records in one array, roughly in the order of their places. A second array contains a row of (start,
-            end) for each directory; the range is empty without children.
+            end) for each directory; the range is empty if a directory has no children.
 
         Raises:
             RecordError: an entry is damaged, or a child in the image is not an inode.

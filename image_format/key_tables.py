@@ -55,7 +55,7 @@ class IdTable:
     """Rows by inode id; entries are never removed.
 
     Attributes:
-        slots: pairs of id and row; see `kernels.tables.find_number`.
+        slots: pairs of an id and a row; see `kernels.tables.find_number`.
     """
 
     def __init__(self, allocator: ArrayAllocator) -> None:

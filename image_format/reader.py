@@ -68,7 +68,7 @@ class ImageFile:
 
     Attributes:
         layout_version: negative, e.g. -63.
-        codec: class name of the compression codec, or "" without compression.
+        codec: class name of the compression codec, or "" for no compression.
         sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
@@ -270,7 +270,7 @@ class ImageFile:
         return name in self._by_name
 
     def section_bytes(self, name: str) -> memoryview:
-        """Return a section like `section`; raise MissingSectionError if it is absent."""
+        """Return a section as `section` does; raise MissingSectionError if the section is absent."""
         return self._read(self._entry(name)).data
 
     @property

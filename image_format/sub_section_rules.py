@@ -21,7 +21,7 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 class SubSectionRule:
     """Rule that images of at least `threshold` inodes have about `target` sub-sections (`dfs.image.parallel.*`).
 
-    With `compressed`, the rule also applies to compressed images, unlike in NameNodes up to 3.4.1.
+    With `compressed`, the rule also applies to compressed images, unlike in Hadoop up to 3.4.1.
     """
 
     target: int

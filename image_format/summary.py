@@ -54,7 +54,8 @@ class SectionRecords(NamedTuple):
 
     Attributes:
         header: type of the first record; None in a section without a header.
-        record: type of the other records; None without other records, or if they have several types.
+        record: type of the other records; None if the section has no other records, or if these records have several
+            types.
         has_parts: whether NameNodes know the name of the section's sub-sections.
     """
 
