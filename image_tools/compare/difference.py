@@ -43,7 +43,7 @@ class Difference:
 
     Attributes:
         topic: kind of the item.
-        kind: kind of the change.
+        kind: whether the item was added, removed, renamed or changed.
         subject: path, name or number of the item.
         attribute: name of the attribute for CHANGED, otherwise "".
         old, new: values of the attribute, None if absent; for RENAMED the paths.

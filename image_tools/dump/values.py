@@ -28,7 +28,7 @@ _ODD_IN_CSV = frozenset(',"\r\n')
 
 
 def java_text(value: str | bytes) -> str:
-    """Decode a string or bytes field like Java, with U+FFFD for invalid UTF-8."""
+    """Decode a string or bytes field as Java does, with U+FFFD for invalid UTF-8."""
     if isinstance(value, bytes):
         return decode_java_utf8(value)
     if value.isascii():

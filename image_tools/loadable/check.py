@@ -184,7 +184,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
 
 
 def _header_fault(name: SectionName, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
-    """Return (end offset of the section's header, fault in the header); the offset is 0 without a header."""
+    """Return (end offset of the section's header, fault in the header); the offset is 0 if there is no header."""
     header = SECTIONS[name].header
     if header is None:
         return 0, None
