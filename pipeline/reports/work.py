@@ -51,8 +51,8 @@ class ReportData:
         edits: tables of `counts.edits.count_bucket`, None if there are no edits.
         findings: `Verification.as_dict` of the image, None if the image was not verified.
         snapshots: cost of the image's snapshots, or the reason why it is unknown; None if the image has no snapshots,
-            or if the section `snapshots` is not made.
-        has_file: whether the image is a file; an image in a lake has only the table `inodes`.
+            or if the `snapshots` section is not made.
+        has_file: whether the image is a file; an image in a lake has only the `inodes` table.
     """
 
     options: ReportOptions

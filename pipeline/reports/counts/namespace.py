@@ -1,4 +1,4 @@
-"""Counts of the inodes of an image: one pass over batches of the table `inodes`."""
+"""Counts of the inodes of an image: one pass over batches of the `inodes` table."""
 
 from __future__ import annotations
 
