@@ -213,7 +213,7 @@ class Leases:
         return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:
-        """Return the rows with the mark `LEASED`."""
+        """Return the rows with the `LEASED` mark."""
         table = self._tree.table
         return np.flatnonzero(table.marks[: table.count] & LEASED)
 

@@ -42,7 +42,7 @@ class ChangedNames(NamedTuple):
 class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
-    The links of a directory form a chain that starts at the column `first_link` of its row. Names are in the arena of
+    The links of a directory form a chain that starts at the `first_link` column of its row. Names are in the arena of
     the inode table. Links are never deleted; the link of a removed name refers to `NO_ROW`.
 
     Attributes:

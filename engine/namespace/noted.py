@@ -2,7 +2,7 @@
 
 A kernel changes rows and links immediately, as if there were no snapshots, and notes the changes of `DiffRecorder` to
 the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
-read the state of diffs from the rows: `newest`, `born` and the mark `COPIED` always include all notes.
+read the state of diffs from the rows: `newest`, `born` and the `COPIED` mark always include all notes.
 """
 
 from __future__ import annotations
