@@ -80,7 +80,7 @@ def compare_tables(
     new: Mapping[_K, Attributes],
     named: Callable[[_K], tuple[str, str]] = _as_subject,
 ) -> Iterator[Difference]:
-    """Yield the differences between two tables of items, in key order; the attribute `inode` is the inode id.
+    """Yield the differences between two tables of items, in key order; the `inode` attribute is the inode id.
 
     Args:
         named: returns the subject and the detail of an item by its key.
