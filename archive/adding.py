@@ -202,7 +202,7 @@ class _Addition:
         self._scratch = scratch
         self._digests = digests
         self._catalogue = archive.writable_catalogue()
-        # names of published objects
+        # names of the objects that this run has published
         self._own: list[str] = []
         # last transactions of open segments before they were compared
         self._compared: dict[int, int] = {}

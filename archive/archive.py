@@ -178,7 +178,7 @@ class Archive:
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
-                # another writer has replaced this commit by a commit that the listing lacks
+                # another writer has replaced this commit with a commit that the listing lacks
                 continue
             return self._joined(read, damaged, replaced)
         raise ArchiveError(

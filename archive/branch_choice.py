@@ -162,7 +162,8 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare like `_overlap`, but compare a damaged object only by its digest, and return False as the last value.
+        """Compare as `_overlap` does, but compare a damaged object only by its digest, and return False as the last
+        value.
 
         Raises:
             ArchiveDamagedError: another writer has since removed the object.

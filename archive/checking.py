@@ -48,7 +48,7 @@ class CheckReport:
         unassigned: names of edits whose cluster is unknown among several clusters; see `archive.clusters`.
         damaged: problems of damaged or missing objects, by object name.
         lost: moments that need damaged objects, as (branch, first transaction, last transaction) ranges.
-        missing: transactions that were purged before they were archived, as ranges like `lost`.
+        missing: transactions that were purged before they were archived, as ranges in the form of `lost`.
         garbage: objects and unfinished objects that no commit lists.
         removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
@@ -111,7 +111,7 @@ def check_archive(
         try:
             archive.verify_bytes(record)
             with archive.reading(record.name) as reader:
-                # decryption of the footer fails with another key
+                # decryption of the footer fails if the key is wrong
                 assert reader.footer.size >= 0
         except ArchiveError as fault:
             report.damaged[record.name] = fault.message

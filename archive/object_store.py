@@ -39,7 +39,7 @@ class ObjectStore(Protocol):
         """Path or URL for messages, without a password."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the size in bytes of each object in `folder`, by its name with the folder."""
+        """Return the size in bytes of each object in `folder`, by the object's name, which begins with the folder."""
 
     def read(self, name: str) -> bytes:
         """Return a whole object; raise KeyError if it does not exist."""
@@ -114,7 +114,7 @@ class FolderStore:
                 pass
             except OSError:
                 if not target.exists():
-                    # a file system without hard links
+                    # the file system does not support hard links
                     source.replace(target)
             fsync_directory(target.parent)
             source.unlink(missing_ok=True)
@@ -216,7 +216,8 @@ class FsspecStore:
 
     def _create(self, source: Path, target: str) -> bool:
         """Store an object unless it already exists (If-None-Match); return whether the object exists afterwards."""
-        # some stores and all packages before 2024.12 lack conditional writes; the errors are of many types
+        # some stores, and all file systems of fsspec before 2024.12, lack conditional writes and raise errors of many
+        # types
         with suppress(Exception):
             self._fs.put_file(str(source), target, mode="create")
         self._fs.invalidate_cache()
@@ -273,7 +274,7 @@ def opened_store(location: str) -> Iterator[ObjectStore]:
 def _remote_store(location: str) -> FsspecStore:
     shown = without_password(location)
     try:
-        # an optional package
+        # imported here, because the package is optional
         from fsspec.core import url_to_fs
     except ImportError as fault:
         raise ArchiveError(

@@ -61,7 +61,7 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
         chunk = bytes(content[position : position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, expected, last)
         position, expected = position + frames.end, frames.next_txid
-    # an operation that is larger than a chunk, or incomplete
+    # the next operation is larger than a chunk, or incomplete
     cursor.advance(position, expected)
     cursor.skip()
     return cursor.position, cursor.expected or segment.first
@@ -99,7 +99,7 @@ def read_part(
         chunk = bytes(content[cursor.position : cursor.position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
         if not len(frames.starts):
-            # an operation that is larger than a chunk, or the end
+            # the next operation is larger than a chunk, or the segment ends here
             if (op := next(cursor, None)) is None:
                 break
             note([op_time(op) or 0])
@@ -114,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # a damaged operation, whose error contains the position, or operations without lengths
+    # the next operation is damaged, which raises an error with its position, or operations have no lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
