@@ -380,7 +380,7 @@ class ImageIndex:
             directory_id = int(changes.directory_ids[turns[reached]])
             if given.size and reached == done:
                 raise self._damaged(int(starts[turns[reached]]), f"directory {directory_id} has no order")
-            # raises, unless only the order is unusual
+            # this call raises the error, unless only the order is unusual
             given, done = self.children(directory_id), reached
         return out[: spans.max(initial=0)], spans
 

@@ -133,7 +133,7 @@ class SnapshotSections:
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) without an entry."""
         owners = self.owners.data
-        # faster than a kernel call
+        # bisection is faster than a kernel call
         at = bisect_left(owners, inode_id)
         if at == len(owners) or owners[at] != inode_id:
             return -1, -1
