@@ -347,7 +347,7 @@ class NamespaceReads:
         return [attribute for attribute in found if attribute.namespace in seen]
 
     def attributes(self, place: LocatedInode, wanted: list[str]) -> list[XAttrView]:
-        """Return the attributes with these full names, or all."""
+        """Return the attributes with these full names, or all attributes if `wanted` is empty."""
         self.check(place, Access.READ)
         found = [each for each in self.attribute_names(place) if not wanted or each.full_name in wanted]
         if len(found) < len(set(wanted)):

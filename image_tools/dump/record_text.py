@@ -67,7 +67,7 @@ def inode_texts(
 
 
 def _clean(data: bytes) -> bytes:
-    """Replace invalid UTF-8 with U+FFFD, like decoding and encoding in Java."""
+    """Replace invalid UTF-8 with U+FFFD, as decoding and encoding in Java do."""
     return data if data.isascii() else decode_java_utf8(data).encode()
 
 

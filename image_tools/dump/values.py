@@ -45,7 +45,7 @@ def csv_text(text: str) -> str:
 
 
 def rwx(permission: int) -> str:
-    """Format FsAction 0..7 like `ls`."""
+    """Format FsAction 0..7 as `ls` does."""
     return _SYMBOLS[permission & 7]
 
 
@@ -85,7 +85,7 @@ class Owner(NamedTuple):
 
 
 def acl_entry_text(scope: int, kind: int, name: str, permission: int) -> str:
-    """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+    """Format an ACL entry as `hdfs dfs -getfacl` prints it, e.g. `default:user:erin:r-x`."""
     prefix = "default:" if scope == AclScope.DEFAULT else ""
     return f"{prefix}{AclType(kind).name.lower()}:{name}:{rwx(permission)}"
 
@@ -113,7 +113,7 @@ class SerialNames:
         return known
 
     def acl_entry(self, packed: int) -> str:
-        """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+        """Format an ACL entry as `hdfs dfs -getfacl` prints it, e.g. `default:user:erin:r-x`."""
         entry = unpack_acl_entry(packed)
         return acl_entry_text(entry.scope, entry.type, self.acl_name(entry), entry.permission)
 

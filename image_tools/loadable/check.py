@@ -362,7 +362,7 @@ def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str], *, hadoop3: bool) 
         return f"{name} is listed twice" if pool.poolName else "a cache pool has no name"
     if pool.limit < 0:
         return f"{name} has the limit {pool.limit}"
-    # a short in Java
+    # Java reads the value as a short
     if hadoop3 and pool.defaultReplication & 1 << 15:
         return f"{name} has the default replication {pool.defaultReplication}"
     return "" if 0 <= pool.maxRelativeExpiry <= _NEVER else f"{name} has the expiry {pool.maxRelativeExpiry}"
@@ -372,7 +372,7 @@ def _directive_fault(directive: pb.CacheDirectiveInfoProto, pools: set[str], kno
     name = f"cache directive {directive.id}"
     if directive.id <= 0 or directive.id in known:
         return f"{name} is listed twice" if directive.id in known else f"{name} has an invalid id"
-    # a short in Java
+    # Java reads the value as a short
     if not 0 < directive.replication & 0xFFFF < 1 << 15:
         return f"{name} has the replication {directive.replication}"
     if not directive.path:
