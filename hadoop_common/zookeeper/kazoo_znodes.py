@@ -49,7 +49,7 @@ from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, 
 
 _LOG = logging.getLogger(__name__)
 
-_GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
+_GRACE = 3.0  # seconds that a call waits beyond the session's timeout, as in Hadoop's journal
 _RETRY_SECONDS = 0.1
 # interval at which a waiting call checks for an ended client
 _ENDED_SECONDS = 1.0
