@@ -285,7 +285,7 @@ def _identity(path: Path, staged: str = "") -> str:
         raise SourceFileError(
             f"cannot read {path}: {error}", hint="Check the path; all hosts of a cluster must share it."
         ) from error
-    # copies for several executors differ in path and time, so the name identifies a file: Spark keeps one file per name
+    # copies for several executors differ in path and time, so the name identifies a file; Spark keeps one file per name
     which = (staged,) if staged else (os.path.realpath(path), str(at.st_mtime_ns))
     text = "\0".join((*which, str(at.st_size), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

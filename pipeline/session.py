@@ -94,7 +94,7 @@ def build_context(
     """Start Spark without SQL, which starts faster, or use the existing context of this process.
 
     Args:
-        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, otherwise all local
+        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, or else all local
             cores.
         driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
         conf: further settings, which override our settings.

@@ -190,7 +190,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
-    """Select the sources among matches of a pattern: the files with valid names, otherwise all except digests."""
+    """Select the sources among matches of a pattern: files with valid names, or else all files except digest files."""
     present = list(names)
     if kind is SourceKind.IMAGE:
         chosen = [name for name in present if (image := parse_image(name)) and not image.rollback]

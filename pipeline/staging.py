@@ -46,7 +46,7 @@ _PREFIX = "checkpointer-staging-"
 _SOCKET = "socket"
 _SHORT_FOLDERS = ("/tmp", "/var/tmp")
 _MAX_ADDRESS_BYTES = 103  # bytes of sockaddr_un.sun_path: 108 on Linux, 104 elsewhere, with a zero at its end
-_TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
+_TIMEOUT_SECONDS = 6 * 3600.0  # enough for an image of 100 GB at 5 MB/s
 
 
 def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:

@@ -64,7 +64,7 @@ class Activity:
         }
 
     def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the numbers of all changes, of each kind of change, and with audit logs, of opens and lookups."""
+        """Return the number of all changes, of each kind of change and, with audit logs, of opens and lookups."""
         changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
         reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
         return {"operations": sum(changes.values()), **changes, **reads}

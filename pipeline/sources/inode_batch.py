@@ -249,7 +249,7 @@ def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
 
 
 def _strings(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.Array:
-    """Return the strings between the bounds, decoded like Java."""
+    """Return the strings between the bounds, decoded as in Java."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     if (data < _ASCII).all():
         return pa.Array.from_buffers(pa.string(), bounds.size - 1, buffers)

@@ -1,4 +1,4 @@
-"""Columns of the tables of inodes: `inodes`, `directories`, `blocks`, `acls`, `xattrs` and `under_construction`."""
+"""Columns of the inode tables: `inodes`, `directories`, `blocks`, `acls`, `xattrs` and `under_construction`."""
 
 from __future__ import annotations
 

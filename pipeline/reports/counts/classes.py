@@ -83,7 +83,7 @@ def days_before(as_of: datetime, days: int) -> int:
 def raw_space(length: Numbers, replication: Numbers, ec_policy: pa.Array) -> Numbers:
     """Return the bytes on DataNodes: all replicas, or data and parity.
 
-    The function computes parity like StripedBlockUtil.spaceConsumedByStripedBlock, and assumes that all block groups
+    The function computes parity as StripedBlockUtil.spaceConsumedByStripedBlock does, and assumes that all block groups
     except the last are full. Scheme and cell size come from the policy's name, see
     ErasureCodingPolicy.composePolicyName.
     """

@@ -342,5 +342,5 @@ def ordered(tables: Mapping[str, pa.Table], name: str, limit: int = MAX_LONG) ->
     if name == "hours":
         table = table.set_column(0, "hour", table["hour"].cast(TIMESTAMP))
     elif name == "made_by_client":
-        table = more_than_none(table, "small_files")  # after the merge, because buckets share clients
+        table = more_than_none(table, "small_files")  # after the merge, because a client's files may be in many buckets
     return first(table, _ORDERS[name], limit)
