@@ -71,7 +71,7 @@ class ImageVerification:
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
-        # When a rolling upgrade ends, the files of its rollback image are renamed.
+        # Read now, because the files of a rollback image are renamed when the rolling upgrade ends.
         self._expected = _expected_digest(image.path)
         self.fault: Exception | None = None
         self.begun: BegunDigest | None = None

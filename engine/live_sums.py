@@ -53,7 +53,7 @@ class LiveSums:
         self._used = base.ids.size
         self._held = np.zeros(0, HELD_DTYPE)
         self._units, self._policies = policy_units({}), 0
-        # rows that are counted
+        # number of rows that the sums include
         self._count = 0
         namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
         # reserve now, not while edits are being applied

@@ -39,7 +39,7 @@ class ReadGate:
         self._lock = threading.Lock()
         self._inside: int | None = None
         self._depth = 0
-        # in order of arrival
+        # waiting threads, in order of arrival
         self._changes: _Queue = {}
         self._readers: _Queue = {}
         self._unoccupied = threading.Event()

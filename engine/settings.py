@@ -36,7 +36,7 @@ class ReplayRules:
     healing: HealingMode = HealingMode.HEAL
 
     def clamp_replication(self, replication: int) -> int:
-        """Limit a replication factor like BlockManager.adjustReplication."""
+        """Limit a replication factor as BlockManager.adjustReplication does."""
         return min(max(replication, self.min_replication), self.max_replication)
 
 

@@ -137,7 +137,7 @@ class WarmNamespace:
             return
         with self.gate.changing():
             resources, self._open, self._stale = self._open.resources, None, True
-            # A wrong digest replaces the error that it caused.
+            # If the digest is wrong, its error replaces the error that the wrong image caused.
             resources.__exit__(*error)
 
     # ---- state ---------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class WarmNamespace:
                 )
             )
             if not self._keeps_sums and self._layout in (None, image.layout_version):
-                # Sums are computed from the whole mapped section, and a conversion reads it too.
+                # Sums are computed from the whole mapped section, and a conversion also reads the whole section.
                 image.read_around_cache()
             watcher.phase("load", image.size)
             digest = resources.enter_context(ImageVerification(image))
@@ -418,7 +418,8 @@ class WarmNamespace:
         except MemoryError:
             return None
         except Exception:
-            # The image is saved, and a scan makes its index. An error that repeats would end all checkpoints.
+            # The image is saved, and a scan can make its index. If the error were raised and recurred, no checkpoint
+            # could end.
             _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
             return None
 

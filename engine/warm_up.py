@@ -203,7 +203,7 @@ def small_image() -> bytes:
 
 
 def _steps() -> list[_WarmUpStep]:
-    # An unknown owner, so that plain functions run.
+    # The owner is unknown, so that plain functions run.
     new = PermissionStatus("new", "new", 0o755)
 
     def mkdir(path: str, number: int) -> ops.EditOp:

@@ -215,7 +215,7 @@ class DiffDecoder:
         if self._table.kind[found] == DIRECTORY:
             self._place_row(found, row)
         else:
-            # A changed symlink may have another place.
+            # A changed symlink may be in another directory.
             self._table.parent[found] = row
         return found
 
@@ -349,7 +349,7 @@ class DiffEncoder:
         return message
 
     def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
-        """Return the attributes of a directory at a snapshot, like `file_copy`."""
+        """Return the attributes of a directory at a snapshot, as `file_copy` does for a file."""
         if isinstance(diff.copy, Snapshot):
             return diff.copy.directory
         if not isinstance(diff.copy, RowCopy):

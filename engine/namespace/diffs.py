@@ -144,7 +144,7 @@ class DirectoryDiff:
         if any(self.created.values()) or any(later.created.values()):
             names = names | later.created.keys()
         else:
-            # There may be many names. Without strays, they are independent of one another.
+            # There may be many names. Without strays, the names are independent of one another.
             came = later.created.copy()
             for name in names:
                 came.pop(name, None)

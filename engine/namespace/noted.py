@@ -25,7 +25,7 @@ or move of a file that a snapshot contains.
 NOTE_DTYPE = np.dtype(
     [
         ("kind", "i8"),
-        ("row", "i8"),  # of the inode
+        ("row", "i8"),  # row of the inode
         # The next three fields are not set for `KEEP`: row of the directory, and the name in it; see
         # `InodeTable.names`.
         ("directory", "i8"),

@@ -92,7 +92,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..` like java.net.URI.normalize; each component includes the slash that follows it."""
+    """Resolve `.` and `..` as java.net.URI.normalize does; each component includes the slash that follows it."""
     if "//" not in path and not {".", ".."} & set(path.split("/")):
         return path
     kept: list[str] = []

@@ -42,7 +42,7 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
     while waiting:
         row = waiting.pop()
         if row in (ROOT_ROW, root):
-            # Directories above are not needed.
+            # The directories above are not needed.
             continue
         hub = references.hub(row)
         places: list[tuple[int, int | WithName]] = [(parents.item(row), row)]

@@ -55,7 +55,7 @@ def _checked_block_size(path: str, size: int) -> int:
 
 
 def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
-    """Return the blocks of ADD or CLOSE; raise NamespaceError for a negative length, like Block.readFields."""
+    """Return the blocks of ADD or CLOSE; raise NamespaceError for a negative length, as Block.readFields does."""
     for block in blocks:
         if block.num_bytes < 0:
             raise NamespaceError(f"block {block.block_id} of {path} cannot have {block.num_bytes} bytes")
@@ -246,7 +246,7 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
     if namespace.hadoop3:
         block_type = namespace.table.block_type
         if any(block_type[row] != block_type[target] for row in sources):
-            # INodeFile.concatBlocks
+            # INodeFile.concatBlocks performs this check
             raise NamespaceError(f"{op.trg} and its sources are not all erasure-coded or all replicated")
         twice = len(set(sources)) < len(sources)
         if twice and any(
