@@ -85,7 +85,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
 
 
 def granted_timeout(client: KazooClient) -> float:
-    """Return the session timeout in seconds that the servers granted, limited to 2 to 20 of their ticks."""
+    """Return the session timeout in seconds that the servers granted, which is between 2 and 20 of their ticks."""
     timeout: float = client.handler.session_timeout
     return timeout
 
@@ -262,7 +262,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def spawn(self, func: Callable[..., None], *given: Any, **more: Any) -> Any:
-        """Start a thread; kazoo uses this only for the client's connection thread."""
+        """Start a thread; kazoo uses this method only for the client's connection thread."""
 
         def run() -> None:
             try:

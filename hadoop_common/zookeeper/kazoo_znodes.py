@@ -126,7 +126,7 @@ class KazooZNodes:
                 self._set_our_acl(above)
 
     def _set_our_acl(self, path: str) -> None:
-        """Set our ACL on a znode that has a different ACL; this requires the right to administer the znode."""
+        """Set our ACL on a znode that has a different ACL; the change requires the right to administer the znode."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
             self._do(path, lambda client: client.set_acls_async(path, client.default_acl))
