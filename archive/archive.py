@@ -200,7 +200,7 @@ class Archive:
         return known
 
     def writable_catalogue(self, *, several: bool = False) -> Catalogue:
-        """Read the catalogue for a change; refuse one with damaged commits, whose records and branches are unknown.
+        """Read the catalogue for a change; refuse damaged commits, because their records and branches are unknown.
 
         Args:
             several: whether the catalogue may contain images of several clusters.
@@ -222,7 +222,10 @@ class Archive:
         branches: Sequence[Branch] = (),
         replaces: Sequence[str] = (),
     ) -> Catalogue:
-        """Publish a change to the catalogue `known`, which may also replace commits; return the changed catalogue."""
+        """Publish a change to the catalogue `known`, and return the changed catalogue.
+
+        A change may also replace commits.
+        """
         # each commit contains all branches, and two commits contain a new branch, so a damaged commit loses no branch
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []

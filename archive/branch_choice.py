@@ -1,6 +1,7 @@
 """Finds the branch of an archive to which the files of a storage directory belong, by comparison.
 
-Only an identifying transaction or an equal image proves that files and branch have the same history up to that point.
+Only an identifying transaction or an equal image proves that the files and the branch have the same history up to that
+point.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class BranchChoice:
                         yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
-        """Return the last transaction proven equal in branch and segments, and the first transaction that differs."""
+        """Return the last transaction proven equal in the branch and in the segments, and the first that differs."""
         proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
         # for each piece, the last transaction of this and all earlier pieces

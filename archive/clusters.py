@@ -70,7 +70,7 @@ def objects_by_cluster(catalogue: Catalogue) -> tuple[list[ClusterObjects], list
 
 
 def _ranges_without_gaps(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records in ranges of transactions, between which transactions are missing."""
+    """Return the records, grouped into ranges of transactions without a gap."""
     ranges: list[list[Record]] = []
     end = 0
     for record in sorted(records, key=_span):

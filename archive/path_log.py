@@ -115,7 +115,7 @@ def _matches(
 
 
 def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
-    """Return the paths among `paths` that `op` names, that are above its paths, or that `op` also moves or deletes."""
+    """Return the paths among `paths` that `op` names, that are above a path of `op`, or that `op` moves or deletes."""
     named = [clean_path(each) for each in op_paths(op)]
     found = {above for each in named for above in _with_parents(each) if above in paths}
     if spreads(op):

@@ -1,6 +1,6 @@
 """Restores a moment: builds a storage directory, from which a NameNode can start, from an image and edits.
 
-The directory is built under a temporary name, VERSION last, and receives its final name at the end. Therefore, an
+The directory is built under a temporary name, with VERSION last, and receives its final name at the end. Therefore, an
 interrupted restore is never mistaken for a complete restore.
 """
 
@@ -195,7 +195,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
-    """Return the last transaction before the first transaction later than `moment`, in ms since the epoch.
+    """Return the last transaction before the first transaction that is later than `moment` (ms since the epoch).
 
     Raises:
         NoSuchMomentError: all transactions of the branch are later, no transaction has a time, or the transactions
@@ -249,7 +249,7 @@ def path_row(namespace: WarmNamespace, path: str) -> int:
 
 
 def segments_up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
-    """Return the segments with transactions up to `txid`, the last segment shortened."""
+    """Return the segments with transactions up to `txid`; shorten the last segment."""
     return [
         EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
     ]

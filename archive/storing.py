@@ -162,7 +162,7 @@ class _Packer:
             self._submit(self._position + FRAME_SIZE)
 
     def finish(self, end: int) -> tuple[str, int]:
-        """Compress the rest before byte `end` of the file; return MD5 in hex and size of the content."""
+        """Compress the rest before byte `end` of the file; return the MD5 in hex and the size of the content."""
         self.reach(end)
         if (size := end - self._shift) > self._position:
             self._submit(size)

@@ -23,8 +23,8 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops, select
 def source_before_removal(directory: Path, path: str, before: int | None = None) -> tuple[Source, Removal]:
     """Return the source of the restore, and the newest operation before `before` that can have removed `path`.
 
-    The source is the newest image that precedes this operation, and all edits. The path may not have existed before the
-    operation; see `restore_removed`.
+    The source consists of the newest image that precedes this operation, and of all edits. The path may not have
+    existed before the operation; see `restore_removed`.
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, has no image from before the operation, or has an image
