@@ -6,8 +6,8 @@ pause, its walk ends. All other inodes are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
 inode counts at each of its places. Permissions are not checked in deleted lists
-(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, and a
-file with diffs once per diff. For the old name of a moved inode, it counts only the space.
+(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
+diffs, and a file with diffs once for each diff. For the old name of a moved inode, it counts only the space.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
 the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. If the

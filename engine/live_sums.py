@@ -23,7 +23,7 @@ from image_tools.kernels.subtree_sums import HELD_DTYPE, settle
 from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
-"""Minimum number of unused rows after the array grows; one more is added for every eight used rows."""
+"""Minimum number of unused rows after the array grows; another unused row is added for every eight used rows."""
 MAX_PENDING = 8_000
 """Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them.
 

@@ -87,9 +87,9 @@ class Provenance:
     """The transactions and the base from which an image was made.
 
     Attributes:
-        runs: the last runs in the image, from the newest identifying run.
+        runs: the last runs in the image, from the newest identifying run on.
         base: the image below `runs`; None if one of the runs is identifying.
-        before: the runs below `base`, from the newest identifying run; empty if they are unknown.
+        before: the runs below `base`, from the newest identifying run on; empty if these runs are unknown.
         life: the NameNode process to whose past this image belongs, as its address and its start in ms since the epoch;
             None if unknown.
         made: whether this node made the image.
@@ -173,7 +173,10 @@ class RunOpening:
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """Run that still grows; `end` is the last txid of its segment, if known; `digests` has the digest after each op."""
+    """Run that still grows.
+
+    `end` is the last txid of its segment, if known; `digests` has the digest after each operation.
+    """
 
     first: int
     starts: bool

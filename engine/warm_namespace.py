@@ -1,6 +1,6 @@
 """A namespace that is kept between checkpoints, with its image index and delta, so that only new edits are replayed.
 
-Either nothing is loaded, or an image with all edits up to `last_txid` completely applied.
+Either nothing is loaded, or an image is loaded and all edits up to `last_txid` are completely applied.
 
     load     any state -> loaded; if the load fails, nothing is loaded.
     settings with other rules of replay: still loaded, but not `usable` until the next load.

@@ -128,7 +128,7 @@ class CreatedLists:
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Rename the copies of a link that are the link itself (`LinkCopy.loaded`)."""
+        """Rename those deleted entries of a link that are the link itself and not copies (`LinkCopy.loaded`)."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)

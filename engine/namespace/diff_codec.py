@@ -118,7 +118,7 @@ class DiffDecoder:
             raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
         self._check_known(entry, row, span[0])
         if kind == FILE:
-            # `current_deleted` is determined later, because that requires a search in the tree.
+            # `current_deleted` is determined later, because its value requires a search in the tree.
             diffs = FileDiffs(current_deleted=None)
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
             diffs.known = newest_first[::-1]
@@ -360,7 +360,7 @@ class DiffEncoder:
 
 
 def _encode_created(name: bytes) -> bytes:
-    """Encode a delimited CreatedListEntry; this must be fast, because a list may contain very many entries."""
+    """Encode a delimited CreatedListEntry; the function must be fast, because a list may contain very many entries."""
     size = len(name)
     if size > _MAX_SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))

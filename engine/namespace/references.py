@@ -49,7 +49,7 @@ class Hub:
         dst_snapshot: newest snapshot of the present place when the inode was moved there; None if the inode has no
             present place.
         dst_number: record number of the present place, like `WithName.number`.
-        dst_unknown: whether that record has fields that this version does not know.
+        dst_unknown: whether the record of the present place has fields that this version does not know.
     """
 
     row: int

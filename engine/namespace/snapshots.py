@@ -22,7 +22,8 @@ _SECTION = "SNAPSHOT"
 
 
 class Snapshot:
-    """A snapshot of a directory, with its attributes at that time (`fsimage.proto SnapshotSection.Snapshot`).
+    """A snapshot of a directory, with the directory's attributes at the time of the snapshot (`fsimage.proto
+    SnapshotSection.Snapshot`).
 
     Args:
         attributes: returns the attributes of the directory; called only on first use, because many snapshots are

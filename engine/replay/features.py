@@ -170,7 +170,7 @@ def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
 
 
 def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Remove the attributes with these namespaces and names; remove the feature with the last attribute."""
+    """Remove the attributes with these namespaces and names; remove the feature together with the last attribute."""
     features = namespace.table.feature(row)
     gone = {_packed(namespace, xattr) for xattr in xattrs}
     kept = tuple((name, value) for name, value in features.xattrs or () if name not in gone)

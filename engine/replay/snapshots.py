@@ -29,7 +29,7 @@ _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
 def now() -> int:
-    """Return the clock's time in milliseconds, which releases before 3.3 use as the time of a snapshot."""
+    """Return the clock's time in milliseconds, which releases before Hadoop 3.3 use as the time of a snapshot."""
     return time.time_ns() // 1_000_000
 
 
@@ -172,7 +172,7 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
     """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode supports ordered deletion.
 
-    Even after the end of the upgrade, this remains unknown until the namespace is loaded in the new layout.
+    Even after the end of the upgrade, the support remains unknown until the namespace is loaded in the new layout.
     """
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
