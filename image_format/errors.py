@@ -59,7 +59,7 @@ class DigestMismatchError(ImageFormatError):
 
 
 class UnusableDigestError(DigestMismatchError):
-    """A `.md5` file without a digest of the image, which may be intact."""
+    """A `.md5` file without a digest of the image; the image may be intact."""
 
 
 class MissingDigestError(UnusableDigestError):

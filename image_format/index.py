@@ -226,7 +226,7 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Return the ids of directories that have an entry and a slot in `dropped`, ascending runs of (first, end)."""
+        """Return the ids of directories with an entry and a slot in `dropped`, ascending (first, end) runs."""
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]

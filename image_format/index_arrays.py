@@ -59,7 +59,8 @@ class IndexArrays:
         progress: Callable[[int], None] | None = None,
         inspector: Inspector | None = None,
     ) -> IndexArrays:
-        """Walk both sections of an image; `allocator` provides the arrays, `progress` receives the approximate bytes.
+        """Walk both sections of an image; `allocator` provides the arrays, and `progress` receives the approximate
+        number of bytes.
 
         Args:
             inspector: see `scan_inode_section`.
