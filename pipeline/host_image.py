@@ -203,7 +203,7 @@ class HostImage:
 
     @classmethod
     def open(cls, path: Path, scratch: Path, staged: str = "") -> HostImage:
-        """Open the image at `path`; build its index in `scratch` unless another process on this host already has.
+        """Open the image at `path`; build its index in `scratch` if this host does not yet have the index.
 
         Args:
             staged: name under which Spark sent a copy to each executor on this host; all copies share one index.

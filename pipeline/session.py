@@ -42,7 +42,7 @@ def suppress_py4j_logs() -> None:
 
 
 _java_started = threading.Event()
-"""Set once this process has a context, because PySpark keeps the JVM for later contexts."""
+"""This event is set once this process has had a context, because PySpark keeps the JVM for later contexts."""
 _LOCAL = re.compile(r"local(\[|$)")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"

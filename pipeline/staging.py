@@ -118,7 +118,7 @@ class Stager:
             return self._send(origin)
 
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
-        """Return a BookKeeper journal's segments as files; an open segment up to its last confirmed transaction."""
+        """Return a BookKeeper journal's segments as files; an open segment ends at its last confirmed transaction."""
         from pyspark import SparkFiles
 
         from pipeline.staged_journal import KEYS, copy_segments

@@ -107,7 +107,7 @@ def require_lake(uri: str) -> None:
 
 
 def images_in(table: LakeTable, cluster: str = "") -> list[ImageInLake]:
-    """Return the images in the `images` table by cluster and txid; of all clusters if `cluster` is ""."""
+    """Return the images in the `images` table, sorted by cluster and txid; include all clusters if `cluster` is ""."""
     rows = table.read(_IMAGES_SCHEMA.names).to_pylist()
     images = [ImageInLake(**row) for row in rows if cluster in {"", row["cluster"]}]
     return sorted(images, key=lambda image: (image.cluster, image.txid))
