@@ -97,7 +97,7 @@ class ImageFile:
     def open(
         cls, path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None, allow_unknown_layout: bool = False
     ) -> ImageFile:
-        """Map the file and check frame, layout version, codec, required sections, txid and, at the end, MD5.
+        """Map the file and check the frame, layout version, codec, required sections, txid and, at the end, the MD5.
 
         Sections are read from their entries; sub-sections that do not match their section are only logged.
 

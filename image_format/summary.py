@@ -97,7 +97,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Checked FileSummary; `sections` are in its order and include sub-sections, and `codec` may be ""."""
+    """Checked FileSummary; `sections` are in the FileSummary's order and include sub-sections; `codec` may be ""."""
 
     message: FileSummary
     layout_version: int
@@ -257,7 +257,7 @@ def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
-    """Check that sections are between magic and FileSummary, and that top-level sections do not repeat or overlap."""
+    """Check that sections are inside the section area, and that top-level sections do not repeat or overlap."""
     for section in sections:
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"

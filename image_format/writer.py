@@ -89,7 +89,7 @@ class ImageWriter:
         self._sections.append(Section(name, offset, length))
 
     def finish(self) -> FileSummary:
-        """Write FileSummary and trailer, flush to the sink and return the FileSummary.
+        """Write the FileSummary and the trailer, flush to the sink and return the FileSummary.
 
         Raises:
             ValueError: a section is incomplete, or the image is already finished.
