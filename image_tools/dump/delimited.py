@@ -62,7 +62,7 @@ NO_POLICIES = PolicyColumns()
 
 
 def header_row(delimiter: str, policies: PolicyColumns = NO_POLICIES) -> str:
-    """Return the header row, which Hadoop 3.x prints, but not Hadoop 2.7."""
+    """Return the header row, which Hadoop 3 prints, but Hadoop 2.7 does not."""
     return delimiter.join([*COLUMNS, *policies.chosen("StoragePolicyId", "ErasureCodingPolicy")]) + "\n"
 
 

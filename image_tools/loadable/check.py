@@ -304,7 +304,7 @@ def _token_fault(
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
-    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there.
+    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo, which casts ids to bytes, refuses the policy.
 
     Args:
         listed: ids of all policies in the section. A NameNode lists every built-in policy of its release.
