@@ -37,8 +37,8 @@ def table_lines(
 ) -> list[str]:
     """Lay out a table without borders; do not break cells, and break titles only between words.
 
-    Text columns come last, and the longest is at the end. In a row wider than `width`, the last cell is on a separate
-    line.
+    Text columns come last, and the longest text column is at the end. In a row wider than `width`, the last cell is on
+    a separate line.
 
     Args:
         right: whether a column is right-aligned, as numbers are.

@@ -132,7 +132,7 @@ class WebAddresses:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The address at which to call this process; as in Hadoop's clients, the HTTP address if there is one."""
+        """The address at which to call this process: the HTTP address if there is one, as Hadoop's clients choose."""
         found = self.http or self.https
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""Sessions with a ZooKeeper ensemble: its servers, our identity there, and the ACL of new znodes."""
+"""Sessions with a ZooKeeper ensemble: the servers, our identity in ZooKeeper, and the ACL of new znodes."""
 
 from __future__ import annotations
 
