@@ -159,7 +159,7 @@ class DirectoryPaths:
         ids: inode ids.
         parents: row of each directory's parent, -1 for the root and for a directory without a parent.
         in_tree: whether the directory is reachable from the root; other directories have no path.
-        bounds: start of each path in `paths`, then the end of the last.
+        bounds: start of each path in `paths`, followed by the end of the last path.
         paths: bytes of all paths, concatenated, without a trailing slash; the root's path is empty.
     """
 

@@ -38,8 +38,9 @@ class _Places(NamedTuple):
     Attributes:
         inode: id of the inode.
         directory: id of the directory in which the inode is or was.
-        end: the last snapshot with the inode there; `_CURRENT` for a current child.
-        reference: number of the reference that names the inode there, -1 if the name in the inode's record applies.
+        end: the last snapshot with the inode at this place; `_CURRENT` for a current child.
+        reference: number of the reference that names the inode at this place, -1 if the name in the inode's record
+            applies.
     """
 
     inode: Ids
