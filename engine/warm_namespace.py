@@ -297,7 +297,7 @@ class WarmNamespace:
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         self.rebase()
         watcher = observer or SilentObserver()
@@ -333,7 +333,7 @@ class WarmNamespace:
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
             StorageError: the image could not be saved in any folder.
-            CheckpointCancelledError: the observer cancelled; no part of the new image remains.
+            CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
         self.rebase()
         with self.gate.occupying():
@@ -365,7 +365,7 @@ class WarmNamespace:
 
         Raises:
             DigestMismatchError: the base image does not match its digest file.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         watcher, size = observer or SilentObserver(), 0
 

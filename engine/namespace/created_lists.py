@@ -128,7 +128,7 @@ class CreatedLists:
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Rename those deleted entries of a link that are the link itself and not copies (`LinkCopy.loaded`)."""
+        """Rename the deleted entries of a link that are the link itself and not copies (`LinkCopy.loaded`)."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
@@ -207,7 +207,7 @@ class CreatedLists:
     def check_moved(self, row: int, latest: int) -> None:
         """Check the directories below an inode that moves away from a name in the newest snapshot.
 
-        Hadoop 2.7 computes quota usage there.
+        Hadoop 2.7 computes the quota usage of these directories.
 
         Raises:
             InconsistentNamespaceError: see `changes_since`.

@@ -244,7 +244,7 @@ class DiffEncoder:
     """Encoder of diffs.
 
     Attributes:
-        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself retains removed symlinks there.
+        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself retains removed symlinks in these lists.
     """
 
     def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:

@@ -156,7 +156,7 @@ class DiffRecorder:
         self._tree.unlink(directory, name)
 
     def unlink_last(self, row: int, node: int | WithName, latest: int) -> bool:
-        """Remove an inode from its directory, and its reference if no snapshot needs it there.
+        """Remove an inode from its directory, and remove its reference if no snapshot needs the reference.
 
         Returns:
             Whether nothing else refers to the inode: False if snapshots contain it under other names.

@@ -152,7 +152,7 @@ class Tree:
         """Return the row of the child called `name`, or `NO_ROW` if it does not exist.
 
         Raises:
-            UnsupportedNamespaceError: the image contains a name of a snapshot there.
+            UnsupportedNamespaceError: the image contains a name of a snapshot among the children.
         """
         self.open_directory(directory)
         row = self.links.get(directory, name)

@@ -148,7 +148,7 @@ def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
 
 
 def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Set the attributes of a new inode, even if one is given twice (FSDirectory.addFileForEditLog)."""
+    """Set the attributes of a new inode, even if an attribute occurs twice (FSDirectory.addFileForEditLog)."""
     features = namespace.table.feature(row)
     features.xattrs = tuple((_packed(namespace, xattr), xattr.value) for xattr in xattrs)
     namespace.table.set_features(row, features)
