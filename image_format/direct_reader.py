@@ -78,7 +78,7 @@ class DirectReader:
             return None
         if count < stop - first:
             return None
-        # Read-only, like a mapped section: kernels are compiled for read-only arrays.
+        # The array is read-only, as a mapped section is, because kernels are compiled for read-only arrays.
         return np.frombuffer(buffer.toreadonly(), np.uint8)[start - first : stop - first]
 
     def _buffer(self, size: int) -> memoryview:

@@ -217,7 +217,7 @@ class ImageIndex:
         return self._directory_ids
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
-        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) if it has no children there."""
+        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) for a directory without an entry."""
         spans = np.full((directory_ids.size, 2), -1, np.int64)
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0

@@ -158,7 +158,7 @@ class _Found(NamedTuple):
         ids, offsets: arrays of this thread; the rows of the records follow space for a block.
         rows: number of records.
         limited: numbers of the records with storage type quotas.
-        end: end of the walk; `damaged` means a fault.
+        end: position at which the walk ended; if `damaged` is set, the record at this position is damaged.
         inspected: result of the inspector.
     """
 
