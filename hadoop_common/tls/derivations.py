@@ -72,7 +72,7 @@ def _of_store(data: bytes) -> Iterator[int]:
     for each in mac:
         digest, _, *iterations = each.values(_SEQUENCE)
         yield from map(_integer, iterations)
-        # PBMAC1 has its iterations in the parameters
+        # PBMAC1 stores the number of iterations in its parameters
         yield _of_algorithm(digest.values(_SEQUENCE)[0])
 
 
