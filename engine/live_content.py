@@ -135,7 +135,7 @@ class ContentWalk:
         return totals
 
     def _of_children(self, directory_id: int) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sums of the children of a directory, and the directories among them."""
+        """Return the sums of the children of a directory, and the directories among these children."""
         if self._enter is None and (summed := self._of_children_at_once(directory_id)) is not None:
             return summed
         plain, named = self._browser.child_ids(directory_id)

@@ -134,7 +134,7 @@ class DirectoryDiff:
         """Add the changes of the next diff to this diff (Diff.combinePosterior).
 
         Args:
-            trashed: called with each node that was created after this snapshot and removed before the next one.
+            trashed: called with each node that was created after this snapshot and removed before the next snapshot.
             stops: called with each name that is deleted twice; a NameNode terminates when it combines such diffs.
         """
         if not later.deleted:

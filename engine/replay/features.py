@@ -66,7 +66,7 @@ def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[A
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
-    """Remove the feature; the group bits, which contained the mask, become the bits of the owning group's entry."""
+    """Remove the ACL; the group bits, which contained the mask, become the bits of the owning group's entry."""
     features = namespace.table.feature(row)
     if features.acl is None:
         return
