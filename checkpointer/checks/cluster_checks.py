@@ -37,8 +37,8 @@ _DIRECTORY_HINT = (
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests, and use all their storage directories.
 
-    While one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down for
-    maintenance. The state is CRITICAL if the active NameNode has no directory for images.
+    While at least one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down
+    for maintenance. The state is CRITICAL if the active NameNode has no directory for images.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)

@@ -1,5 +1,5 @@
-"""Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the end and the
-reason.
+"""Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the reason, and the
+time when the mark ends.
 
 The daemon stores marks in the storage directories, so they survive restarts. They change neither readiness nor the
 state of a check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends

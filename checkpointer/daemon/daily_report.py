@@ -58,7 +58,7 @@ def _spark_scratch() -> Iterator[Path]:
 
 
 class DailyReporter:
-    """Maker of daily reports, at most one at a time.
+    """Daily reports of a daemon, made at most one at a time.
 
     Any thread may call any method. Only `stop` waits for a report, and no method raises.
 

@@ -267,8 +267,8 @@ class UploadForecast:
         return found
 
     def _image_rule(self, address: str) -> tuple[float, int]:
-        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image;
-        ours if its own values are unknown.
+        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image; use
+        our values if the NameNode's are unknown.
         """
         theirs = self._settings.get(address, NamenodeSettings())
         period = theirs.get(CHECKPOINT_PERIOD, self.config.period)

@@ -72,7 +72,7 @@ class CheckpointRole(Protocol):
     def refusals(self) -> Refusals:
         """Counts of peers' requests that the process refused or ended."""
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool]) -> None:
         """Lock the storage and acquire all other resources of the role.

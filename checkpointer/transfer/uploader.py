@@ -1,4 +1,4 @@
-"""Offers images in parallel to all NameNodes that are due, and records the results in one `UploadTarget` per NameNode.
+"""Parallel offers of images to all NameNodes that are due; one `UploadTarget` per NameNode records the results.
 
 An offer ends in one of these ways:
 

@@ -74,7 +74,7 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start over has linked our image with the name of the NameNode's image
+    # folders into which an incomplete start-over has linked our image with the name of the NameNode's image
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:

@@ -139,7 +139,7 @@ class BackupRole(StoredRole):
         assert self._opened is not None, "the role is not open"
         return self._opened
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the storage, fetch VERSION and an image into new storage, and listen for the stream.

@@ -1,7 +1,7 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from link and receiver, so it does not depend on the previous check, except that it repeats a failed start over.
+state from link and receiver, so it does not depend on the previous check, except that it repeats a failed start-over.
 
 - If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.
@@ -47,12 +47,12 @@ T = TypeVar("T")
 
 
 class _StartOver(NamedTuple):
-    """A start over from the NameNode's image.
+    """A start-over from the NameNode's image.
 
     Attributes:
         cause: the reason.
         folder: name of the folder for the old state in each storage directory.
-        keeps_stream: whether the stream remains if the start over fails, because only images are at fault.
+        keeps_stream: whether the stream remains if the start-over fails, because only images are at fault.
     """
 
     cause: str
@@ -153,7 +153,7 @@ class StreamUpkeep:
     namenode_txid: int = field(init=False, default=-1)
     lost: LostPast | None = field(init=False, default=None)
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
-    # a start over that has not been completed
+    # a start-over that has not been completed
     _unfinished: _StartOver | None = field(init=False, default=None)
 
     def attempt(self, check: Callable[[], None]) -> None:
@@ -275,7 +275,7 @@ class StreamUpkeep:
         and continue from the NameNode's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
-        name. The method first repeats a failed start over.
+        name. The method first repeats a failed start-over.
 
         Raises:
             HdfsError: `step` failed for another reason, or see `start_over`.

@@ -86,7 +86,7 @@ class SecondaryDetails(RoleDetails):
 
 
 class SecondaryRole:
-    """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+    """Role that makes checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: settings from the cluster's configuration files.
@@ -154,7 +154,7 @@ class SecondaryRole:
         # whether the code for merges was loaded in advance
         self._is_warm = False
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the checkpoint directories; this does not require a running NameNode.

@@ -53,7 +53,7 @@ class SecondaryStorage:
     def restores(self, restores: bool) -> None:
         self._directories.retries = restores
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Lock the directories, create missing directories, and remove the leftovers of a killed run.

@@ -9,7 +9,9 @@ from hadoop_common.recurring_fault import RecurringFault
 
 _LOG = logging.getLogger(__name__)
 START_OF_SEGMENT = 1
-"""Number of transactions that a NameNode may be ahead: START_LOG_SEGMENT of a new segment does not wait."""
+"""Number of transactions by which a NameNode may be ahead: START_LOG_SEGMENT of a new segment does not count as
+waiting.
+"""
 
 
 class LagWatch:

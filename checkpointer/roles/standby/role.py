@@ -50,7 +50,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole(StoredRole):
-    """Maker of checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
+    """Role that makes checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
 
     A tail job applies new edits to a namespace that stays in memory.
 
@@ -113,7 +113,7 @@ class StandbyRole(StoredRole):
         # txid of the rollback image for which a delay was logged, and the reason
         self._postponed: tuple[int, str] | None = None
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the storage, fetch VERSION and an image into new storage, and repair the leftovers of a killed run.
