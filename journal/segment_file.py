@@ -110,7 +110,7 @@ Places = dict[Path, tuple[int, int]]
 """For each segment file, the position of an operation and its transaction id."""
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
-"""Callback of `SegmentTransactions`."""
+"""Type of the callback `opened` of `SegmentTransactions`."""
 
 
 class SegmentTransactions:

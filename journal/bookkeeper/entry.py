@@ -15,7 +15,9 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""In a request, the ledger's last entry on the bookie; as the id of a ledger's last entry, an empty ledger."""
+"""In a request, this id means the ledger's last entry on the bookie. As the id of a ledger's last entry, it means that
+the ledger is empty.
+"""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78
