@@ -121,7 +121,7 @@ class NameNodeStub:
     def images(self) -> StubImages:
         return self._state.images
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def __enter__(self) -> NameNodeStub:
         """Start the NameNode.

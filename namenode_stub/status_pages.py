@@ -88,7 +88,7 @@ class StatusPages:
         """Return the response to GET /status.
 
         - `role`: active or standby;
-        - `failure`: reason why the NameNode does not serve, "" while it serves;
+        - `failure`: reason why the NameNode does not serve requests, "" while it serves them;
         - `checkpointTxid`: transaction id of the newest image;
         - `rpcAddress`: address of the RPC server, "" if there is none;
         - `images`: files in the first readable directory;
