@@ -109,7 +109,7 @@ class RpcServer(Startable):
         self._held_lock = threading.Lock()
         self._held = 0
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Bind, listen and serve; the server accepts connections when this method returns.
