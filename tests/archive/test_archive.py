@@ -250,7 +250,9 @@ class SlowUploads(MemoryFileSystem):
 
 
 class CrossedUploads(MemoryFileSystem):
-    """An object store in which another writer stores an object after this one has found that it does not exist."""
+    """An object store in which another writer stores an object after this writer has found that the object does not
+    exist.
+    """
 
     cachable = False
     store: ClassVar[dict[str, object]] = {}

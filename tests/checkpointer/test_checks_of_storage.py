@@ -136,7 +136,7 @@ def test_space_check_counts_inodes(inodes: int | None, state: State) -> None:
 
 
 def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next image replaces or completes it."""
+    """The next image replaces or completes the unfinished image."""
     (tmp_path / "current").mkdir()
     unfinished = tmp_path / "current" / checkpoint_name(9)
     unfinished.write_bytes(bytes(1 << 16))

@@ -36,7 +36,7 @@ def asking(*doubles: NamenodeDouble | None, retries: int = 3) -> Iterator[NameNo
 
 @pytest.fixture
 def double(tmp_path: Path) -> Double:
-    """Maker of NameNodes; `answers` are attributes of `NamenodeDouble`."""
+    """Factory for NameNodes; `answers` are attributes of `NamenodeDouble`."""
 
     def make(**answers: Any) -> NamenodeDouble:
         made = NamenodeDouble(tmp_path / str(len(list(tmp_path.iterdir()))))
@@ -300,8 +300,8 @@ def test_roll_is_requested_again_after_a_new_start(nodes: Nodes, roller: LogRoll
 def test_image_newer_than_that_of_the_active_is_not_requested(
     image: int, manifest: bool, txid: int, reported: str, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failover, the new active NameNode lacks our images. A request for one would cause a stack trace in its
-    log.
+    """After a failover, the new active NameNode lacks our images. A request for one of our images would cause a stack
+    trace in its log.
     """
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
     segments = [EditLogSegment(5001, 5002, Path("unread"))] if manifest else []

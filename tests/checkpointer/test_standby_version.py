@@ -283,7 +283,9 @@ def fetching(storage: StorageDirectories) -> ImageFetcher:
 
 
 def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Path) -> None:
-    """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
+    """Releases up to 3.3 report the layout of their software during a rolling upgrade, in which NameNodes may run
+    different releases.
+    """
     storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
     with NamenodeDouble(tmp_path / "nn") as namenode:
         up, stored = f"http://127.0.0.1:{namenode.http_port}", namenode.info

@@ -110,7 +110,7 @@ class NamenodeDouble(RecordedNamespace):
         # fixed ports, because the NameNode may be restarted
         self.rpc_port, self.http_port = free_port(), free_port()
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.start()
@@ -184,7 +184,7 @@ class NamenodeDouble(RecordedNamespace):
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def beans(self) -> list[Bean]:
-        """Return the beans of its /jmx; the state in FSNamesystem is that before a failover."""
+        """Return the beans of its /jmx; FSNamesystem contains the state before a failover."""
         system = {
             "tag.HAState": "active",
             "LastCheckpointTime": int(self.checkpointed_at * 1000),
