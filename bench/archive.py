@@ -151,7 +151,7 @@ def measure(folder: Path, inodes: int, days: int, *, seed: int) -> Result:
 
 
 def _purge(current: Path, txid: int) -> None:
-    """Keep only two images and the edits that follow the older one, as a NameNode does."""
+    """Keep only two images and the edits that follow the older image, as a NameNode does."""
     for path in current.glob("fsimage_*"):
         if path.name.removesuffix(".md5") < image_name(txid):
             path.unlink()

@@ -2,7 +2,7 @@
 
 A secondary daemon makes checkpoints of a stub's generated namespace. Each round makes one checkpoint alone, and one
 while clients in another process poll the page as the console's script does. Times are durations of the request; CPU
-seconds are those of the daemon.
+seconds are the daemon's.
 """
 
 from __future__ import annotations

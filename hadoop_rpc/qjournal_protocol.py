@@ -81,7 +81,7 @@ class _JournalNodeClient(ProtocolClient):
 
 
 class InterQJournalClient(_JournalNodeClient):
-    """`InterQJournal` over RPC: queries between 3.x JournalNodes or ours."""
+    """`InterQJournal` over RPC: queries between JournalNodes of Hadoop 3 or ours."""
 
     protocol = INTER_QJOURNAL_PROTOCOL
 
@@ -96,7 +96,7 @@ class InterQJournalClient(_JournalNodeClient):
 
 
 class QJournalClient(_JournalNodeClient):
-    """`QJournal` over RPC: a JournalNode of 2.7 to 3.5, or ours; the interface documents the exceptions."""
+    """`QJournal` over RPC: a JournalNode of Hadoop 2.7 to 3.5, or ours; the interface documents the exceptions."""
 
     protocol = QJOURNAL_PROTOCOL
 

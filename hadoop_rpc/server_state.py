@@ -121,7 +121,7 @@ class _RefusedError(Exception):
 
 
 class ServerConnection:
-    """One connection of a client.
+    """One connection from a client.
 
     Args:
         security: accepts only logins; its methods may wait for DNS or a disk.

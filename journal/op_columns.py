@@ -150,7 +150,7 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_FieldStep, ...]) -> 
             value = _number(data, at, step.size)
             times = np.where((value > 0) & (value <= MAX_MILLIS), value, 0)
         elif step.kind == _BLOCKS:
-            # With blocks, this is an append of an old release, which contains the file's old times.
+            # An OP_ADD with blocks is an append of an old release, which contains the file's old times.
             times = np.where(_number(data, at, step.size) == 0, times, 0)
         at = at + step.size
     return _Fields(np.where(possible, times, 0), paths, possible)

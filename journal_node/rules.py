@@ -2,8 +2,8 @@
 
 A node stores three numbers about its writers in `Epochs`.
 
-- `promised` only increases, so calls of an older epoch are refused permanently. The number is on disk before the
-  promise is reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
+- `promised` only increases, so calls with an older epoch are refused permanently. The number is on disk before the
+  promise is reported. A call with a newer epoch is also a promise, because a majority has granted that epoch.
 - `serial` is the number of the last call in an epoch, by which the node detects late and repeated calls. It starts over
   with each promise and each start of the process.
 - `writer` is the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted

@@ -118,7 +118,9 @@ class DemoStage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """Stop all processes in reverse order of their start, because a process may need earlier ones."""
+        """Stop all processes in reverse order of their start, because a process may need processes that started
+        earlier.
+        """
         for process in reversed(self.processes):
             self.stop(process)
 

@@ -88,7 +88,7 @@ class Rebaser:
                 _LOG.warning("the namespace keeps its base image at txid %d: %s", self._base_txid, error)
 
     def rebase(self) -> bool:
-        """Replace the base with the newest image; return False if this is not worthwhile or was stopped.
+        """Replace the base with the newest image; return False if a rebase is not worthwhile or was stopped.
 
         Raises:
             HdfsError, OSError: the image or the edits cannot be read or have been purged; nothing changed.

@@ -27,8 +27,8 @@ class Identity:
     """The nameservice of this node, and the node's id in the nameservice.
 
     Attributes:
-        nameservice: "" without nameservices.
-        namenodes: ids of the nameservice's NameNodes, empty without HA.
+        nameservice: "" if no nameservices are configured.
+        namenodes: ids of the nameservice's NameNodes, empty if the nameservice has no HA.
         own_id: this node's id among `namenodes`, or "" if this node is not a NameNode of the nameservice.
     """
 

@@ -61,7 +61,8 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 
 
 def _failed_directories(facts: Facts) -> tuple[State, list[str]]:
-    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost one."""
+    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost a directory.
+    """
     lost = []
     for node in facts.namenodes:
         known = node.directories.value
@@ -113,7 +114,9 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes, storage and journal belong to one namespace, and that their layout is supported."""
+    """Check that the NameNodes, the storage and the journal belong to one namespace, and that their layout is
+    supported.
+    """
     known = _storage_infos(facts)
     errors = {node.rpc: node.storage_info.error for node in facts.namenodes if node.storage_info.error}
     if facts.journal is not None and facts.journal.storage_info.error:

@@ -227,7 +227,7 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """Return the active NameNode or, without one, the NameNode with the highest transaction id.
+    """Return the active NameNode or, if none is active, the NameNode with the highest transaction id.
 
     If several NameNodes qualify, return the one with the newest image; if no NameNode answers, return None.
     """

@@ -144,7 +144,7 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
         super().__init__(AlarmSilence, SILENCES, folders, wall)
 
     def silence(self, kind: str, by: str, minutes: float, reason: str, *, alarms: Iterable[str] = ()) -> None:
-        """Silence a kind of alarm for the next `minutes`; 0 ends its silence.
+        """Silence a kind of alarm for the next `minutes`; 0 ends the silence of this kind.
 
         Args:
             alarms: keys of the present alarms of this kind (`AlarmSilence`).
@@ -183,7 +183,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
         self._raised_at: dict[str, float] = {}
 
     def acknowledge(self, kind: str, by: str, minutes: float | None, reason: str, *, alarms: Iterable[str]) -> None:
-        """Acknowledge the alarms of a kind for the next `minutes`, at most until the alarms end.
+        """Acknowledge the alarms of a kind for the next `minutes`, or until the alarms end if that is earlier.
 
         Args:
             minutes: maximum duration; None means unlimited, and 0 ends the acknowledgement.

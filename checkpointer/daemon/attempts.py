@@ -221,7 +221,7 @@ class CheckpointAttempts:
         """Read the role's progress.
 
         Raises:
-            HdfsError, OSError: storage or journal cannot be read.
+            HdfsError, OSError: the storage or the journal cannot be read.
         """
         self.progress = self.role.progress()
 

@@ -96,7 +96,7 @@ class DailyReporter:
         self._config = config
 
     def folder(self, role: CheckpointRole) -> Path | None:
-        """Return the folder of the reports, or None without a storage directory."""
+        """Return the folder of the reports, or None if there is no storage directory."""
         if self._config.report_directory:
             return Path(self._config.report_directory)
         storages = role.image_folders()

@@ -321,8 +321,8 @@ class CheckpointService:
     def ready(self) -> ProbeResult:
         """Return whether the daemon is ready, which means that no problem requires an operator's attention.
 
-        The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
-        repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
+        The daemon is not ready while the storage or the journal cannot be read, the role raises an alarm, or attempts
+        fail repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
         """
         state = self.state()
         return ProbeResult(state.ready, state.message)

@@ -54,12 +54,12 @@ class LiveNamespace:
         role: role that maintains the namespace and reports its lag.
         owner: short name of this process's user, who is a superuser, like the NameNode's user on a NameNode.
         authenticated: whether callers are authenticated.
-        user_of: returns the short name of a principal or raises ValueError; None without Kerberos.
+        user_of: returns the short name of a principal or raises ValueError; None if the cluster does not use Kerberos.
         groups_of: returns the groups of a user.
         wall: returns seconds since the epoch.
 
     Attributes:
-        tokens: logins with delegation tokens; None without Kerberos.
+        tokens: logins with delegation tokens; None if the cluster does not use Kerberos.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ from tests.engine.op_makers import mkdir
 from tests.recorded_cases import Case
 
 
-# Hadoop 2 gives a snapshot's root the time of the replay
+# before layout -66, replay reads the time of a snapshot from the clock
 @mock.patch("engine.replay.snapshots.now", return_value=5000)
 @pytest.mark.parametrize("case", sample(CASES, 3, "archive"), ids=lambda case: case.id)
 def test_every_moment_equals_a_merge_up_to_it(clock: mock.Mock, case: Case, archive: Archive, tmp_path: Path) -> None:

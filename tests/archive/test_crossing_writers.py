@@ -196,7 +196,7 @@ def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: P
 def test_namespace_that_overwrites_an_identity_finds_the_other_images(
     archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """The other writer fills the archive while this one's identity is on its way."""
+    """The other writer fills the archive before the identity of this writer arrives."""
     segment(nn, BASE_TXID, op_of(1))
 
     def late(self: Archive, info: StorageInfo) -> None:

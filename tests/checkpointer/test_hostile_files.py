@@ -91,7 +91,7 @@ def test_segment_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
 
 
 class ShrinkWhenSaving(SilentObserver):
-    """Observer that truncates the old image when the new one is about to be written."""
+    """Observer that truncates the old image just before the new image is written."""
 
     def __init__(self, image: Path) -> None:
         self._image = image

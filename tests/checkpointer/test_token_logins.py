@@ -35,7 +35,7 @@ from tests.engine.op_makers import mkdir, set_permissions
 from tests.hadoop_rpc.digest_client import DigestClient
 from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeDoor
 
-# a token that a 3.5.0 NameNode issued with this key: its form in a URL, its identifier and its password
+# a token that a Hadoop 3.5.0 NameNode issued with this key: its form in a URL, its identifier and its password
 TEXT = (
     "KAAQYWxpY2VAVEVTVC5SRUFMTQRoZGZzAIoBoiaYxqGKAaJKpUqhAQIUT6dx6sz8KfkWVKxBsMpoVIAdnY0VSERGU19ERUxFR0FUSU9OX1RPS0VO"
     "C2hhLWhkZnM6bnMx"

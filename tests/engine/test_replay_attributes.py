@@ -168,7 +168,7 @@ def test_storage_policies_are_set_and_reset(tmp_path: Path, layout: int) -> None
     assert image.xattrs("/d") == [(3, "hsm.block.storage.policy.id", b"\x0c")]
     image = merged(source, *give, *(ops.SetStoragePolicyOp(path=path, policy_id=0) for path in ("/d", "/d/f")))
     assert image["/d/f"].file.storagePolicyID == 0
-    # Hadoop 2.7 stores the default policy like any other policy
+    # Hadoop 2.7 stores the default policy as it stores any other policy
     default = [(3, "hsm.block.storage.policy.id", b"\0")] if layout == HADOOP2 else []
     assert image.xattrs("/d") == default
 

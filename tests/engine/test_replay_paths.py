@@ -1,4 +1,6 @@
-"""Replay of operations with paths that Java clients never send, against the results of 2.7.3 and 3.4.2 NameNodes."""
+"""Replay of operations with paths that Java clients never send, compared with the results of NameNodes of Hadoop 2.7.3
+and 3.4.2.
+"""
 
 from __future__ import annotations
 

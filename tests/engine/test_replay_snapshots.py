@@ -282,7 +282,10 @@ def with_unknown_fields(records: dict[int, bytes], section: bytes) -> bytes:
 
 
 def unknown_image(layout: int = HADOOP2) -> ImageBuilder:
-    """Return an image with unknown fields: of /d in INode and DirEntry, of /f in INode, and in the headers."""
+    """Return an image with unknown fields and an unknown section.
+
+    The unknown fields are in the INode and DirEntry of /d, in the INode of /f, and in the headers.
+    """
     builder = ImageBuilder(layout)
     builder.directory("/d")
     builder.file("/d/g")

@@ -279,7 +279,7 @@ def test_inconsistency_found_at_the_end_names_no_operation(tmp_path: Path) -> No
 
 
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
-    """Check that replay with the rules of a NameNode 2.7 applies `before` and stops at the operation `at`."""
+    """Check that replay with the rules of a Hadoop 2.7 NameNode applies `before` and stops at the operation `at`."""
     given = numbered([*before, *trips], BASE_TXID)
     setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)
@@ -329,7 +329,9 @@ def test_truncate_at_a_boundary_records_the_blocks(tmp_path: Path, layout: int) 
 @pytest.mark.parametrize(("block", "size"), [(9, 0), (2, 50)], ids=["copy", "in place"])
 @layouts
 def test_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: int, block: int, size: int) -> None:
-    """A running 2.7 NameNode can lose a snapshot's diff; it then truncates in place, but its replay copies."""
+    """A running Hadoop 2.7 NameNode can lose a snapshot's diff. It then truncates in place, but its replay copies the
+    block.
+    """
     cut = truncate("/s/f", 140, Block(block, size, 1007))
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS

@@ -114,7 +114,7 @@ def test_large_response_is_split_into_several_tokens() -> None:
     assert pair.client.receive(sealed) == [CallResponse(1, large.SerializeToString())]
 
 
-# ---- clients without a principal, or with a wrong one ----
+# ---- clients without a principal, or with a wrong principal ----
 
 
 def test_simple_authentication_is_refused_with_hadoops_message() -> None:

@@ -207,7 +207,7 @@ class Nameservice:
         ]
 
     def change_journal_nodes(self, program: Program) -> None:
-        """Restart the JournalNodes one after the other, each once the previous one takes part again."""
+        """Restart the JournalNodes one after the other, each once the previous JournalNode takes part again."""
         for node in self.pair.trio.nodes:
             assert isinstance(node, OurJournalNode)
             node.program = program

@@ -127,7 +127,8 @@ def ha_pair_confs(
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
-        # without this key, a client of 3.4 or newer begins with a random NameNode, and may read from a fenced NameNode
+        # without this key, a client of Hadoop 3.4 or newer begins with a random NameNode, and may read from a fenced
+        # NameNode
         "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (

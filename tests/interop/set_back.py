@@ -104,7 +104,7 @@ def upgrade_rollback(site: Site) -> Iterator[None]:
     site.kill()
     site.start_journal()
     run_once(NAMENODE, "-rollback", conf=site.nn.conf, typed="Y\n").checked()
-    # 2.7.3 JournalNodes serve earlier edits only after a restart.
+    # Hadoop 2.7.3 JournalNodes serve earlier edits only after a restart.
     site.kill()
     site.start()
 
@@ -307,7 +307,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool) -> None:
-    """Make the NameNode purge the only image of a stopped daemon, which only fetched that image.
+    """Make the NameNode purge the only image of a stopped daemon. The daemon did not make this image, but fetched it.
 
     Args:
         restarted: the NameNode is also restarted, so that only the edits that end with the image prove the image.

@@ -81,7 +81,7 @@ class Site(ABC):
         """Start the NameNode and wait until it accepts writes."""
 
     def kill(self) -> None:
-        """Kill the writers of the stores, as a power cut would."""
+        """Kill the writers of the stores, so that they cannot clean up."""
         self.nn.kill()
 
     def install(self, release: HadoopRelease) -> None:
@@ -100,7 +100,7 @@ class Site(ABC):
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:
-        """Replace the cluster, for client and daemon, with a second cluster that has `copies` of the stores."""
+        """Replace the cluster, for the client and the daemon, with a second cluster that has `copies` of the stores."""
 
     def save_image(self) -> int:
         """Make the NameNode save its namespace; return the image's txid."""

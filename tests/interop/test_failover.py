@@ -85,8 +85,8 @@ class Rounds:
         assert self.pair.active() == other
 
     def freeze_namenode(self, active: str, other: str) -> None:
-        """Freeze the NameNode: the other NameNode takes over, and fences the frozen one by the script, which kills
-        it.
+        """Freeze the NameNode. The other controller fences it with the script, which kills the process, and activates
+        its own NameNode.
         """
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The table `inodes` and the output of `image dump` equal the output of Hadoop's own viewer."""
+"""The `inodes` table and the output of `image dump` equal the output of Hadoop's own viewer."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def without_default_quotas(path: Path) -> Any:
 
 
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the changes that a NameNode makes by loading and saving an image, except those that it makes in any
+    """Return the changes that a NameNode makes by loading and saving an image, except changes that it makes in any
     image.
     """
     found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))

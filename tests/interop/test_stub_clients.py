@@ -155,7 +155,7 @@ def test_admin_commands_of_hadoop_3_work(client_jvm_3: ClientJvm, tmp_path: Path
         stub.namespace.snapshots.allow("/")
         stub.namespace.snapshots.create("/", "s0")
         stub.namespace.mkdirs("/new")
-        # with a 2.7 NameNode, the client falls back to the whole report
+        # with a Hadoop 2.7 NameNode, the client falls back to the whole report
         assert call("diff / s0", client_jvm_3.of(older)) == "+\t./new; M\t."
         for line in ("policies", "codecs", "openFiles /", "storagePolicy /", "setPolicy /new"):
             assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))

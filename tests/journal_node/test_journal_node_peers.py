@@ -220,7 +220,8 @@ def test_choice_of_the_segments_to_fetch() -> None:
 def test_number_of_peers_that_must_answer(nodes: int, answers: int) -> None:
     majority = nodes // 2 + 1
     assert needed_answers(nodes) == answers
-    # Any majority with this node includes majority - 1 of the other nodes, so at least one of these nodes answered.
+    # Any majority with this node includes majority - 1 of the other nodes, so at least one node of the majority
+    # answered.
     assert majority - 1 + answers > nodes - 1
 
 

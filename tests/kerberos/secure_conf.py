@@ -50,7 +50,7 @@ def private(
 def short_names() -> dict[str, str]:
     """Return name rules with which JournalNodes serve segments to NameNodes.
 
-    JournalNodes of 3.3 and newer compare short names, so both principals need the same short name.
+    JournalNodes of Hadoop 3.3 and newer compare short names, so both principals need the same short name.
     """
     if SERVER.numbers < (3, 3):
         return {}

@@ -1,4 +1,4 @@
-"""A web server that accepts no Kerberos logins gives the same responses as a NameNode 3.5.0."""
+"""A web server that accepts no Kerberos logins gives the same responses as a Hadoop 3.5.0 NameNode."""
 
 from __future__ import annotations
 

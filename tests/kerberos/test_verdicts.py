@@ -36,7 +36,7 @@ METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
 # Hadoop 3 servers have no /metrics
 STATE = ("/jmx",) if SERVER.is_3 else ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
-# a JournalNode 3.3 formats with its own layout, and refuses others in requests
+# a Hadoop 3.3 JournalNode formats with its own layout, and refuses other layouts in requests
 STORAGE = replace(NAMESPACE, layout_version=SERVER.layout)
 SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={STORAGE.colon_string()}"
 OTHERS = ("/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")

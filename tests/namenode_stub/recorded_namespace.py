@@ -97,7 +97,7 @@ class RecordedNamespace:
         return self.folder / image_name(txid)
 
     def take(self, txid: int, content: bytes) -> None:
-        """Store an image like a NameNode, and purge everything older than the second newest image."""
+        """Store an image as a NameNode does, and purge everything older than the second newest image."""
         path = self.image(txid)
         path.write_bytes(content)
         path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")

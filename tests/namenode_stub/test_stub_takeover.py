@@ -88,7 +88,7 @@ def test_a_call_repeated_after_the_takeover_is_not_performed_twice(quorum: Quoru
 
 
 def test_repeated_graceful_transitions(quorum: Quorum, tmp_path: Path) -> None:
-    """A graceful transition: no failure, and every segment continues the previous one."""
+    """Nothing fails in a graceful transition, and every segment continues the previous segment."""
     with running(quorum, tmp_path) as (one, two):
         made = set()
         for turn in range(3):
@@ -122,7 +122,7 @@ def test_acknowledged_changes_survive_a_takeover_on_bookkeeper(tmp_path: Path, m
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new one
+    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new active NameNode
     continues.
     """
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:

@@ -1,4 +1,4 @@
-"""Rows of the table `inodes` from the XML of Hadoop's viewer."""
+"""Rows of the `inodes` table from the XML of Hadoop's viewer."""
 
 from __future__ import annotations
 

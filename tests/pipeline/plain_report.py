@@ -70,7 +70,7 @@ class PlainReport:
     A row may have more columns than the table, and a missing number is 0.
 
     Attributes:
-        rows: all inodes of the current tree, with the columns of the table `inodes`. The rows of `attributes` and
+        rows: all inodes of the current tree, with the columns of the `inodes` table. The rows of `attributes` and
             `open_files` come from `random_rows`.
     """
 

@@ -97,7 +97,7 @@ class BackupCheckpoints:
 
         Raises:
             RoleGaveUpError: the NameNode requires this node to stop.
-            HdfsError: nothing was written.
+            HdfsError: no image could be made; nothing was written.
         """
         if not self.link.registered:
             try:

@@ -209,7 +209,9 @@ class BackupFollower:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _image_txid(self) -> int:
-        """Return the newest transaction of our usable images; 0 without one. The next load reports the reason."""
+        """Return the newest transaction of our usable images; 0 if no image is usable. The next load reports the
+        reason.
+        """
         try:
             return self.storage.latest_image().txid
         except StorageError:

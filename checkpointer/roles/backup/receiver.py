@@ -181,7 +181,7 @@ class JournalReceiver:
     # ---- JournalProtocol -----------------------------------------------------------------------------------
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        """Finalize the previous segment, and begin a new one."""
+        """Finalize the previous segment, and begin a new segment."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer

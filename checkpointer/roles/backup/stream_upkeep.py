@@ -1,7 +1,8 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from link and receiver, so it does not depend on the previous check, except that it repeats a failed start-over.
+state from the link and the receiver, so it does not depend on the previous check, except that it repeats a failed
+start-over.
 
 - If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.

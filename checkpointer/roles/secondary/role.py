@@ -157,7 +157,7 @@ class SecondaryRole:
     # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the checkpoint directories; this does not require a running NameNode.
+        """Lock the checkpoint directories, which does not require a running NameNode.
 
         Args:
             cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.

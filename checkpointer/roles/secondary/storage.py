@@ -161,7 +161,7 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return the reason why there is no space for the next image or edits, or "" if there is space or if this is
+        """Return the reason why there is no space for the next image or edits, or "" if there is space or the space is
         unknown.
         """
         with suppress(HdfsError, OSError):

@@ -151,7 +151,7 @@ class JournalFollower:
         self._warm.settings = config.merge_settings
 
     def close(self) -> None:
-        """Stop a running tail at a safe point, and release edits and namespace."""
+        """Stop a running tail at a safe point, and release the edits and the namespace."""
         self._closing.set()
         self._source.close()
         with self._working:
@@ -237,7 +237,7 @@ class JournalFollower:
         """Catch up, and save the rollback image if it is due, otherwise an image with all present edits.
 
         Raises:
-            CheckpointError, ImageFormatError, JournalError: nothing was written.
+            CheckpointError, ImageFormatError, JournalError: no image could be made; nothing was written.
         """
         with self._exclusive(observer.cancelled):
             self._catch_up(observer)
@@ -255,8 +255,8 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Apply present edits. Return whether they could be read and applied; None without an attempt, or after a
-        cancellation.
+        """Apply present edits. Return whether they could be read and applied; None if this was not attempted or was
+        cancelled.
         """
         if not self._working.acquire(blocking=False):
             return None
@@ -348,7 +348,8 @@ class JournalFollower:
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
         """Ensure that the namespace belongs to the cluster's present past; return whether this node started over.
 
-        If this is unknown, the follower still follows edits, because it compares everything before it makes an image.
+        If the past is unknown, the follower still applies edits, because it compares everything before it makes an
+        image.
 
         Args:
             deep: whether an image is about to be made.

@@ -141,7 +141,7 @@ class StandbyRole(StoredRole):
             _LOG.warning("no other NameNode is configured; images remain here")
 
     def close(self) -> None:
-        """Stop a running tail, and release namespace and storage."""
+        """Stop a running tail, and release the namespace and the storage."""
         self._nodes.close()
         self._follower.close()
         self._storage.release()
@@ -192,7 +192,7 @@ class StandbyRole(StoredRole):
         """Return our newest image, and the newest transaction that is finalized or that we have applied.
 
         Raises:
-            HdfsError: storage or journal cannot be read.
+            HdfsError: the storage or the journal cannot be read.
         """
         image = self._storage.latest_image()
         applied = self._follower.applied_txid
@@ -239,7 +239,7 @@ class StandbyRole(StoredRole):
         """Save a new image with all present edits, or the rollback image if it is due, and purge old images.
 
         Raises:
-            CheckpointError, ImageFormatError, JournalError: nothing was written.
+            CheckpointError, ImageFormatError, JournalError: no image could be made; nothing was written.
         """
         require_space(self._storage.roots, self._storage.latest_image().path)
         result = self._follower.checkpoint(observer)
