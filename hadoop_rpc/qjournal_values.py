@@ -148,4 +148,4 @@ class InterQJournal(Protocol):
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the content of the journal's VERSION file (3.5)."""
+        """Return the content of the journal's VERSION file (since Hadoop 3.5)."""

@@ -235,7 +235,7 @@ def test_archive_in_an_fsspec_store(tmp_path: Path) -> None:
 
 
 class SlowUploads(MemoryFileSystem):
-    """A file system that shows incomplete uploads, like SFTP; an upload may be interrupted."""
+    """A file system that, like SFTP, shows incomplete uploads; an upload may be interrupted."""
 
     protocol = "slow"
     store: ClassVar[dict[str, object]] = {}
@@ -301,7 +301,7 @@ def test_interrupted_upload_is_not_visible(tmp_path: Path) -> None:
 
 
 class RefusedRenames(SlowUploads):
-    """A file system on which a rename may silently have no effect, like WebHDFS."""
+    """A file system on which, as on WebHDFS, a rename may silently have no effect."""
 
     protocol = "refused"
     refuses = True

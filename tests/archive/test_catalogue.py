@@ -189,8 +189,8 @@ def test_full_commit_omits_removed_parts_of_finalized_segments() -> None:
 @given(st.integers(0, 1 << 30))
 @examples(200)
 def test_replacing_all_but_large_commits_keeps_the_records(seed: int) -> None:
-    """Random writers: joining commits one by one, with replacements by size, has the same result as joining all at
-    once.
+    """For random writers, joining commits one by one, with replacements by size, has the same result as joining all
+    together.
     """
     rng = random.Random(seed)
     every: dict[str, Commit] = {}

@@ -173,8 +173,8 @@ def test_archive_without_identity_is_not_adopted_by_another_namespace(archive: A
 
 
 def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: Path, tmp_path: Path) -> None:
-    """The other writer begins and fills the archive before the identity of this writer arrives, which the store
-    refuses.
+    """The other writer begins and fills the archive before the identity of this writer arrives; the store refuses this
+    identity.
     """
     segment(nn, BASE_TXID, op_of(1))
     write = Archive.write_identity

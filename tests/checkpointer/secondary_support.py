@@ -40,7 +40,7 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
 
 
 class Secondary:
-    """Role and service as in a daemon, without the scheduler; `checkpoint` polls."""
+    """The role and the service of a daemon, without the scheduler; `checkpoint` runs a poll."""
 
     def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
@@ -90,7 +90,7 @@ def sound(folder: Path) -> bool:
 
 
 def differences(expected: Path, actual: Path) -> list[str]:
-    """Return imgcmp's findings except the txid, because empty segments of later rolls change nothing else."""
+    """Return imgcmp's findings except a different txid, because empty segments of later rolls change only the txid."""
     found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
     return [line for line in found if "NS_INFO field 6" not in str(line)]
 

@@ -45,7 +45,7 @@ class Place:
         return str(self.folder), self.node.rpc_port, self.node.http_port
 
     def go_on(self) -> None:
-        """Start a secondary here that makes checkpoints until an image contains all recorded edits."""
+        """Start a secondary that makes checkpoints until an image contains all recorded edits."""
         self.node.per_roll = 8
         with Secondary(config_of(*self._config())) as secondary:
             while True:

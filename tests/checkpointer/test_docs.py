@@ -46,7 +46,7 @@ def test_rows_of_support_md_name_their_test() -> None:
 
 
 def test_every_module_that_a_page_names_exists() -> None:
-    """A name may begin at any package on the pages about the design, and may end with a member of the module."""
+    """On the pages about the design, a name may begin with any package. A name may end with a member of the module."""
     paths = [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("[!.]*.py")]
     modules = {
         ".".join(parts[start:]): ROOT / path

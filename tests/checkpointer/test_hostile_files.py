@@ -304,7 +304,7 @@ def test_many_damaged_records_are_only_counted(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_merge_beyond_its_memory_limit_is_an_error(tmp_path: Path) -> None:
-    """A million names, each of which takes ten bytes in the file."""
+    """The image has more than a million names, each of which takes about ten bytes in the file."""
     current = CASE.copy_to(tmp_path)
     path = current / CASE.image("before").name
     count = 1_500_000

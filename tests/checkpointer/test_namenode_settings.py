@@ -38,7 +38,9 @@ CONF = json.dumps({"properties": [{"key": ORDERED, "value": " True ", "isFinal":
 
 @contextmanager
 def namenode(version: str, conf: str, status: int = 200) -> Iterator[str]:
-    """Serve a NameNode's version and configuration; like Hadoop's, it writes JSON only for this Accept header."""
+    """Serve a NameNode's version and configuration; like Hadoop's NameNode, the server writes JSON only for this Accept
+    header.
+    """
 
     class Handler(QuietHandler):
         def get(self) -> None:

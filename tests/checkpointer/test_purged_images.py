@@ -317,7 +317,7 @@ def test_damaged_images_are_no_lost_past(
 
 
 def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_path: Path, processes: Processes) -> None:
-    """Once there is space for an image, the daemon fetches one without a restart."""
+    """Once there is space for an image, the daemon fetches the NameNode's image without a restart."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         daemon.role.tail()
         write_edits(stub, "first")
@@ -337,7 +337,9 @@ def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_pat
 
 
 def test_image_with_a_wrong_digest_is_replaced_by_a_tail(tmp_path: Path, processes: Processes) -> None:
-    """A tail after the verification replaces the image, from which a daemon that serves reads would answer."""
+    """A tail after the verification replaces the image. Otherwise, a daemon that serves reads would answer from this
+    image.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:

@@ -298,7 +298,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
         ([], [A_HAS, replace(B, result=STANDBY)], Acceptance.ACCEPTED, 0, 0, ""),
         ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Acceptance.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
         ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
-        # requested again: nothing is offered, and the NameNode still lacks the image
+        # at a second request, nothing is offered, and the NameNode still lacks the image
         ([], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
         (
             [Upload("http://a", OLD, refusal=BUSY), DOWN],

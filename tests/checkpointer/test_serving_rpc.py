@@ -284,7 +284,7 @@ def test_node_that_reads_no_edits_reports_standby(ask: Ask, monkeypatch: pytest.
 def test_renew_lease_is_answered_only_without_a_lease(
     ask: Ask, warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A Go client renews each second; other clients only while they write."""
+    """A Go client renews its lease each second, and other clients renew leases only while they write."""
     writer, reader = "go-hdfs-0123456789abcdef", "go-hdfs-fedcba9876543210"
     warm.apply(list(numbered([add("/open/f", 20009, client_name=writer), add("/g", 20010)], LAST)))
 
@@ -298,7 +298,7 @@ def test_renew_lease_is_answered_only_without_a_lease(
     check()
     assert refusal(ask, "renewLease", clientName=reader, strict=True)[0] == STANDBY
     monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
-    # a file that the client has opened in the meantime may be unknown here
+    # this node may not know a file that the client has opened in the meantime
     assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 

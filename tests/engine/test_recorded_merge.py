@@ -52,7 +52,7 @@ UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
 KNOWN_DIFFERENCES = {
     # Hadoop searches for a name in an unsorted created list, and does not find it
     "hadoop-2.7.3/random-snapshot-551343": ("diffs (2, 16387)",),
-    # a block that no snapshot needs, which 3.4 and newer releases drop
+    # a block that no snapshot needs, which Hadoop 3.4 and newer releases drop
     "hadoop-3.3.6/sub-sections": ("inodes 16510 file.blocks",),
 }
 HEALED = [

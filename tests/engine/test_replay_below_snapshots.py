@@ -190,7 +190,9 @@ def test_snapshot_copy_contains_an_acl_set_by_kernels(layout: int, tmp_path: Pat
     ("more", "kept"), [((), 100), ((Block(3, 10, 1002),), 90)], ids=["same blocks", "another block"]
 )
 def test_kernel_sets_whether_the_last_block_is_complete(more: tuple[Block, ...], kept: int, tmp_path: Path) -> None:
-    """When 2.7 completes a block, a snapshot keeps the block under construction; it shares a complete block."""
+    """When Hadoop 2.7 completes a block, a snapshot keeps the block under construction; a snapshot shares a complete
+    block.
+    """
     blocks = (*(Block(*each) for each in BLOCKS), *more)
     *before, last = blocks
     first, second = (ops.AppendOp(path="/s/f", client_name="c", client_machine="m", new_block=True) for _ in range(2))

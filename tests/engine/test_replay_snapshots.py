@@ -140,7 +140,7 @@ def test_unchanged_snapshot_sections_keep_their_bytes(tmp_path: Path) -> None:
 
 @layouts
 def test_directories_with_references_can_be_renamed(tmp_path: Path, layout: int) -> None:
-    """2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
+    """Hadoop 2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
     builder = snapshots(layout)
     source = builder.save(tmp_path)
     image = merged(source, rename("/top/r", "/z/rr"), rename_old("/z", "/top/e"))
@@ -205,7 +205,8 @@ def test_inode_ids_used_only_by_snapshots_or_references_are_in_use(tmp_path: Pat
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """Return an image in which /a has the name of /z/y in snapshot 1, as 2.7 leaves it after undoing a rename."""
+    """Return an image in which /a has the name of /z/y in snapshot 1, as Hadoop 2.7 leaves it after undoing a rename.
+    """
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)

@@ -115,7 +115,7 @@ def test_first_diff_gets_the_id_of_the_previous_snapshot(tmp_path: Path, layout:
 
 @layouts
 def test_no_diffs_remain_after_the_last_deletion(tmp_path: Path, layout: int) -> None:
-    """2.7 keeps empty lists of diffs, which have no meaning."""
+    """Hadoop 2.7 keeps empty lists of diffs, which have no meaning."""
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"), remove("s0"), remove("s2"), disallow())
     assert all(diffs == [] for diffs in found.reader.diffs.values())
     assert set(found.image.inodes) == set(found.present().values())

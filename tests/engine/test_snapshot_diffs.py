@@ -376,7 +376,7 @@ def test_diff_keeps_only_blocks_of_the_snapshot(tmp_path: Path, layout: int) -> 
 
 
 def test_reopened_block_is_shared_with_the_diff_in_hadoop_3(tmp_path: Path) -> None:
-    """In 2.7, a block under construction is another object, so the diff keeps the former block."""
+    """In Hadoop 2.7, a block under construction is another object, so the diff keeps the former block."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
         close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),

@@ -44,8 +44,8 @@ def test_file_renamed_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> None:
-    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of 3.x leave
-    one.
+    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of Hadoop 3 leave
+    a block list.
     """
     cut = ops.TruncateOp(
         src="/z/g",
@@ -240,7 +240,7 @@ def test_deletion_of_a_moved_file(tmp_path: Path, layout: int) -> None:
     file = found.ids["/s/f"]
     assert found.references() == [(file, "f", 0)]
     assert found.at("s0")["/f"] == file
-    # 2.7 does not change the block list; 3 drops blocks that no snapshot needs.
+    # Hadoop 2.7 does not change the block list; Hadoop 3 drops blocks that no snapshot needs.
     kept = [block.blockId for block in found.image.inodes[file].file.blocks]
     assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
 

@@ -25,7 +25,7 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
 
 @pytest.fixture(scope="session")
 def hadoop_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """Start the loader and viewers of 2.7.3, for its layout, which Hadoop 3 loads only in an upgrade."""
+    """Start the loader and viewers of Hadoop 2.7.3, for its layout, which Hadoop 3 loads only in an upgrade."""
     skip_without(OLDEST)
     with Hadoop(tmp_path_factory.mktemp("hadoop2"), OLDEST) as running:
         yield running

@@ -297,7 +297,8 @@ def _bare_key(op: EditOp, error: str) -> bool:
 
 
 def _joins_renamed(theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-    """Return whether 2.7.3 stops at a CONCAT of a file with a former name in a deleted snapshot, as 2.10 does not."""
+    """Return whether Hadoop 2.7.3, unlike 2.10, stops at a CONCAT of a file with a former name in a deleted snapshot.
+    """
     if theirs.txid is None or "IllegalStateException" not in theirs.error:
         return False
     continues = ours.image is not None or (ours.txid or 0) > theirs.txid
@@ -305,7 +306,9 @@ def _joins_renamed(theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> boo
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
-    """Recognise a policy that 2.7.3 lacks: 2.7.3 stops when it counts the space of a file below the directory."""
+    """Recognise a policy that Hadoop 2.7.3 lacks: Hadoop 2.7.3 stops when it counts the space of a file below the
+    directory.
+    """
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
 
 

@@ -102,7 +102,8 @@ class HadoopRelease:
 
     @property
     def journal_keeps_layout(self) -> bool:
-        """Whether a JournalNode writes the namespace's layout into VERSION; 3.3 writes the JournalNode's layout."""
+        """Whether a JournalNode writes the namespace's layout into VERSION; Hadoop 3.3 writes the JournalNode's layout.
+        """
         return not (3,) < self.numbers < (3, 4)
 
     @property
@@ -112,12 +113,12 @@ class HadoopRelease:
 
     @property
     def registers_at_stub(self) -> bool:
-        """Whether its BackupNode registers at our stub, which announces the builds of 2.7.3 and 3.4.1."""
+        """Whether its BackupNode registers at our stub, which announces the builds of Hadoop 2.7.3 and 3.4.1."""
         return not self.is_3
 
     @property
     def has_data_nodes(self) -> bool:
-        """Whether its jars are sufficient for a DataNode; the jars of 2.7.3, from pip, do not contain Netty."""
+        """Whether its jars are sufficient for a DataNode; the jars of Hadoop 2.7.3, from pip, do not contain Netty."""
         return self.is_3
 
     @property

@@ -16,7 +16,7 @@ from tests.recorded_cases import Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 RELEASE = "3.x" if SERVER.is_3 else "2.7"
-# revision of the 3.x build that printed the XML; our output names the revision of 3.4.1
+# revision of the Hadoop 3 build that printed the XML; our output names the revision of Hadoop 3.4.1
 REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 

@@ -35,7 +35,7 @@ from tests.recorded_cases import RECORDED, Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
-# recordings of 3.4.1 are merged into the layout of these servers
+# recordings of Hadoop 3.4.1 are merged into the layout of these servers
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
@@ -248,7 +248,7 @@ def test_hadoop_reads_sections_of_many_pieces_and_streams(
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
-        # a Hadoop 3 NameNode writes the image of 2.7 with its own layout and policies
+        # a Hadoop 3 NameNode writes the image of Hadoop 2.7 with its own layout and policies
         upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 

@@ -46,7 +46,7 @@ def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", CASES if deep() else CASES[:1])
 def test_damage_that_a_namenode_refuses_is_refused(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
-    # 3.3.6 does not load the recorded images that its other tests convert
+    # Hadoop 3.3.6 does not load the recorded images that its other tests convert
     recorded = "hadoop-3.3.6" if hadoop.release.layout == -66 else hadoop.release.recorded
     case = Case(RECORDED / recorded / name)
     if not case.path.is_dir():

@@ -1,7 +1,7 @@
 """Upgrades of Hadoop next to our running daemon: in place and rolling, upgrade and rollback.
 
 The tests perform the steps of "Upgrading Hadoop under the daemon" in docs/operations.md on real servers. They upgrade
-from 2.7.3 or 3.3.6 to the release that `make interop RELEASE=...` names.
+from Hadoop 2.7.3 or 3.3.6 to the release that `make interop RELEASE=...` names.
 """
 
 from __future__ import annotations

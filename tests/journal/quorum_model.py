@@ -107,7 +107,7 @@ class ModelNode:
     Args:
         name: `host:port`.
         fetch: returns the content at a URL of another node's /getJournal.
-        tells_committed: whether manifests contain the committed txid, as since 3.0.
+        tells_committed: whether manifests contain the committed txid, as they do since Hadoop 3.0.
         caches: whether getJournaledEdits is served.
         strict: whether to act like our node where our node is stricter than Hadoop's: copies of equal length may
             differ, and the cache has no transactions that a recovery replaced.

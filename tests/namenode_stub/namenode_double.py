@@ -160,7 +160,9 @@ class NamenodeDouble(RecordedNamespace):
         return Addresses(f"127.0.0.1:{self.rpc_port}", f"127.0.0.1:{self.http_port}")
 
     def refusal(self, txid: int) -> str | None:
-        """Return ImageServlet 3.4.1's refusal of an image that arrives now, or None if it accepts the image."""
+        """Return the refusal by ImageServlet of Hadoop 3.4.1 of an image that arrives now, or None if it accepts the
+        image.
+        """
         if self.recent is None:
             return None
         period, transactions = self.recent
