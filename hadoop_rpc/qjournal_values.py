@@ -94,13 +94,15 @@ class QJournal(Protocol):
     def is_formatted(self, journal_id: str) -> bool: ...
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
-        """Create an empty journal and delete any previous journal. A Hadoop 3 node deletes data only if `force` is set.
+        """Create an empty journal and delete any previous journal. A Hadoop 3 node deletes data only if `force` is
+        set.
         """
 
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
-        """Promise `epoch`; return the first transaction id of the newest segment, or None if the node has no segments.
+        """Promise `epoch`; return the first transaction id of the newest segment, or None if the node has no
+        segments.
         """
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None: ...

@@ -157,7 +157,9 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_FieldStep, ...]) -> 
 
 
 def _number(data: Octets, at: Ints, size: int) -> Ints:
-    """Return the big-endian signed integers of `size` bytes at `at`; positions outside `data` return arbitrary numbers."""
+    """Return the big-endian signed integers of `size` bytes at `at`; positions outside `data` return arbitrary
+    numbers.
+    """
     value = np.zeros(len(at), np.int64)
     for number in range(size):
         value = value << 8 | data[np.minimum(at + number, len(data) - 1)]

@@ -1,7 +1,7 @@
 """No hint leads an operator into losing data or into stopping a healthy service.
 
-A new hint with one of these words fails here. Ask whether following the hint could lose data or stop a working service.
-If so, reword the hint. If not, add the phrase that makes it safe to `SAFE`, with the reason.
+A new hint with one of these words fails this test. Ask whether following the hint could lose data or stop a working
+service. If so, reword the hint. If not, add the phrase that makes it safe to `SAFE`, with the reason.
 """
 
 from __future__ import annotations

@@ -61,7 +61,8 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 
 
 def _failed_directories(facts: Facts) -> tuple[State, list[str]]:
-    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost a directory.
+    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost a
+    directory.
     """
     lost = []
     for node in facts.namenodes:

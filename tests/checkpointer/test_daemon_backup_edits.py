@@ -34,7 +34,8 @@ def config(namenode: NamenodeDouble, tmp_path: Path) -> CheckpointConfig:
 
 
 def first_life(namenode: NamenodeDouble, config: CheckpointConfig) -> list[EditLogSegment]:
-    """Run a daemon until its second segment is open, and stop it; return the finalized segments of the first directory.
+    """Run a daemon until its second segment is open, and stop it; return the finalized segments of the first
+    directory.
     """
     with Daemon(config) as daemon:
         daemon.follow()

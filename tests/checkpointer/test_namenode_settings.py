@@ -184,7 +184,8 @@ def test_settings_of_a_standby_prevent_no_checkpoint(role: FakeRole, clock: Cloc
 
 
 def test_former_active_that_does_not_answer_is_not_asked_after_a_failover() -> None:
-    """The edits are now those of the new active NameNode, so the settings of the former active NameNode do not matter.
+    """The edits are now those of the new active NameNode, so the settings of the former active NameNode do not
+    matter.
     """
     states = {"http://a": "active", "http://b": "standby"}
     asked: list[str] = []

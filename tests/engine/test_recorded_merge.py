@@ -90,7 +90,8 @@ def test_merged_image_is_valid_and_equals_hadoops_loadable_image(case: Case, tmp
     found = verify_image(image).findings
     assert found.clean, [str(finding) for finding in found.listed]
     if case.differences(image):
-        # ours was healed; no NameNode loads Hadoop's own image, for no other reason than the healed faults
+        # our image was healed; no NameNode loads Hadoop's own image, and the two images differ only by the healed
+        # faults
         assert healed
         assert not any(verify_image(path).valid for path in case.expected_images())
         image, healed = made_of(case, tmp_path / "left", healing=HealingMode.AS_HADOOP)
@@ -196,7 +197,7 @@ def test_merge_command_uses_the_configuration_of_the_cluster(name: str, tmp_path
 
 
 def test_times_of_snapshots_that_are_marked_as_deleted_are_replay_times(tmp_path: Path) -> None:
-    """Hadoop's replay reads them from its clock."""
+    """During a replay, Hadoop sets the time of such a snapshot from its clock."""
     case = Case(RECORDED / "hadoop-3.4.1" / "snapshots-ordered-deletion")
     case.copy_to(tmp_path / "nn")
     conf = case.write_configuration(tmp_path / "conf")
@@ -209,7 +210,7 @@ def test_times_of_snapshots_that_are_marked_as_deleted_are_replay_times(tmp_path
 
 
 def test_symlink_lost_by_hadoop_is_kept_and_reported(tmp_path: Path) -> None:
-    """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps it in the snapshot."""
+    """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps the inode in the snapshot."""
     case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
     code, out, err = run_cli("merge", tmp_path, "--json")
@@ -259,7 +260,7 @@ def test_unloadable_base_image_is_healed_before_replay(case: Case, tmp_path: Pat
 
 
 def test_inconsistent_image_with_a_wrong_digest_is_not_healed(tmp_path: Path) -> None:
-    """Healing is only for images that a NameNode wrote; the digest shows that."""
+    """Only images that a NameNode wrote are healed; a wrong digest shows that something changed the image later."""
     folder = ready(BROKEN_BASES[0], tmp_path / "nn")
     (image,) = folder.glob("fsimage_" + "?" * 19)
     image.with_name(image.name + ".md5").write_text(f"{'0' * 32} *{image.name}\n")

@@ -147,7 +147,7 @@ def test_quotas_by_storage_type(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_namespace_quota_is_unlimited_in_a_loaded_directory_with_type_quotas(tmp_path: Path, layout: int) -> None:
-    """Hadoop's loader does this even if no edit affects the directory."""
+    """Hadoop's loader makes the quota unlimited even if no edit affects the directory."""
     builder = small(layout)
     builder.directory("/t").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
     source = builder.save(tmp_path)

@@ -205,7 +205,8 @@ def test_inode_ids_used_only_by_snapshots_or_references_are_in_use(tmp_path: Pat
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """Return an image in which /a has the name of /z/y in snapshot 1, as Hadoop 2.7 leaves it after undoing a rename.
+    """Return an image in which /a has the name of /z/y in snapshot 1, as Hadoop 2.7 leaves it after undoing a
+    rename.
     """
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):

@@ -33,7 +33,8 @@ def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -
 
 @layouts
 def test_concat_source_may_have_been_renamed_in_a_snapshot_that_was_deleted(tmp_path: Path, layout: int) -> None:
-    """Hadoop 2.7 stops at this source and does not log the operation. Hadoop 2.10, which has the same layout, logs it.
+    """Hadoop 2.7 stops at this source and does not log the operation. Hadoop 2.10, which has the same layout, logs
+    it.
     """
     before = [*SNAPSHOT, rename("/s/d/f", "/s/n")]
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)

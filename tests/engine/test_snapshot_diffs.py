@@ -131,7 +131,7 @@ def test_operation_without_effect_on_the_snapshot_creates_no_diff(tmp_path: Path
 
 
 def test_unsetting_an_absent_policy_creates_a_diff_in_hadoop_2_only(tmp_path: Path) -> None:
-    """Hadoop 2.7 stores 0 as a policy."""
+    """Hadoop 2.7 stores the unset policy as policy 0."""
     for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
         folder = tmp_path / str(layout)
         folder.mkdir()
@@ -220,7 +220,9 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 def test_record_of_a_deleted_symlink_is_kept_for_its_snapshot(
     tmp_path: Path, layout: int, healing: HealingMode
 ) -> None:
-    """Deletion makes a copy first, so the link itself does not belong to the snapshot, and Hadoop forgets it."""
+    """Hadoop copies the link before the deletion, so the link itself does not belong to the snapshot, and Hadoop
+    forgets its inode.
+    """
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is HealingMode.HEAL)
@@ -235,7 +237,8 @@ LEFT_BEHIND = [
     close("/s/n"),
     ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
 ]
-"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps its name in the created list, and fails later."""
+"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps the file's name in the created list, and fails later.
+"""
 
 
 @pytest.mark.parametrize(
@@ -258,7 +261,9 @@ def test_name_of_a_concat_source_is_reused_by_another_inode(tmp_path: Path, trip
 
 
 def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_path: Path) -> None:
-    """Hadoop 2.7 then computes quota usage, and stops. A directory without quotas may leave the snapshot."""
+    """During such a rename, Hadoop 2.7 computes quota usage, and stops. Directories whose created lists are correct may
+    leave the snapshot.
+    """
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)

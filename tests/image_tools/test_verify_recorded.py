@@ -55,7 +55,8 @@ def test_the_list_of_hadoop_faults_names_only_recorded_images() -> None:
 
 
 CASES = sorted(path.parent.name for path in CORRUPT.glob("image-*/case.json"))
-# unknown to us or read by Hadoop beyond the section area: a warning, and an error
+# an unknown layout, which a NameNode refuses, causes only a warning; a section beyond the section area, which Hadoop
+# reads, is an error
 OTHER_VERDICT = {"image-layout-future", "image-section-length-beyond"}
 
 

@@ -1,7 +1,7 @@
 """The part of systemctl that docs/install.md needs, for units below a test's directory: `systemctl.py ROOT WORDS`.
 
-Paths in a unit are relative to ROOT; users, sandboxing and boot are ignored. It waits for the sd_notify messages of a
-service.
+Paths in a unit are relative to ROOT; users, sandboxing and boot are ignored. The program waits for the sd_notify
+messages of a service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Two NameNodes on our JournalNodes, each with a failover controller; all may be Hadoop's or ours."""
+"""Two NameNodes on our JournalNodes, each with a failover controller; each JournalNode or controller may be Hadoop's or
+ours.
+"""
 
 from __future__ import annotations
 
@@ -248,7 +250,7 @@ class FailoverPair:
         """Return the only active NameNode.
 
         Raises:
-            AssertionError: there are two.
+            AssertionError: two NameNodes are active.
         """
         found = [name for name, state in self.states().items() if state is HAState.ACTIVE]
         assert len(found) < 2, found

@@ -102,7 +102,8 @@ class HadoopRelease:
 
     @property
     def journal_keeps_layout(self) -> bool:
-        """Whether a JournalNode writes the namespace's layout into VERSION; Hadoop 3.3 writes the JournalNode's layout.
+        """Whether a JournalNode writes the namespace's layout into VERSION; Hadoop 3.3 writes the JournalNode's
+        layout.
         """
         return not (3,) < self.numbers < (3, 4)
 
@@ -241,7 +242,7 @@ def release_of(version: str) -> HadoopRelease:
 
 OLDEST, NEWEST = HADOOP_RELEASES["2.7.3"], HADOOP_RELEASES["3.5.0"]
 SERVER = release_of(os.environ.get(_VARIABLE) or NEWEST.version)
-"""Servers, tools and client that the tests start unless they name another release."""
+"""The release whose servers, tools and client the tests start unless a test names another release."""
 CLIENT = HadoopRelease(
     "3.5.0",
     "hadoop-client-3.5.0",

@@ -53,7 +53,7 @@ class JarSet:
         title: the product, as in "Hadoop 3.5.0".
         folder: folder of the jars.
         digests: file names and SHA-256.
-        source: None if an installed package contains them.
+        source: None if an installed package contains the jars.
     """
 
     title: str
@@ -66,7 +66,7 @@ class JarSet:
         return [name for name, digest in self.digests if _sha256(self.folder / name) != digest]
 
     def ensure(self) -> bool:
-        """Fetch missing and damaged jars, twice if the first download is damaged; return whether any was fetched.
+        """Fetch missing and damaged jars, twice if the first download is damaged; return whether any jar was fetched.
 
         Raises:
             MissingHadoopError: a jar cannot be fetched, or has a wrong digest.

@@ -55,7 +55,7 @@ class JournalTrio:
     """A context manager that starts three JournalNodes and stops them; the journal is not formatted.
 
     Args:
-        ours: whether to use our JournalNode instead of Hadoop's; one value for all nodes, or one for each.
+        ours: whether to use our JournalNode instead of Hadoop's; one value for all nodes, or one value for each node.
         prepare: changes the configuration of each node.
     """
 

@@ -277,7 +277,7 @@ class Rounds:
         ]
 
     def gaps(self, machine: Stalls) -> Iterator[tuple[float, float]]:
-        """Yield the age of the newest image when the next image was accepted, and the machine's stalls."""
+        """Yield the age of the newest image when the next image was accepted, and the machine's stalls in between."""
         for one, after in pairwise(self.taken()):
             assert one.ended is not None
             assert after.ended is not None

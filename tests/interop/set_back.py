@@ -211,7 +211,8 @@ class Row:
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
-    """Lose the past of a row; assert that the current namespace is complete, and that the row's expectation is met.
+    """Set the cluster back as a row describes; assert that the current namespace is complete, and that the row's
+    expectation is met.
 
     Raises:
         AssertionError: an inode is lost, or the daemon does not meet the expectation.
@@ -244,7 +245,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             if row.purged:
                 site.nn.conf.update(_PURGING)
             next(event, None)
-            # A daemon that makes checkpoints by period may make one before all transactions are written.
+            # A daemon that makes checkpoints by period may make a checkpoint before all transactions are written.
             first = site.nn.images[-1]
             _go_on(row, site)
             newest = first if row.periodic else site.nn.images[-1]
@@ -310,7 +311,8 @@ def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool
     """Make the NameNode purge the only image of a stopped daemon. The daemon did not make this image, but fetched it.
 
     Args:
-        restarted: the NameNode is also restarted, so that only the edits that end with the image prove the image.
+        restarted: the NameNode is also restarted, so that only the edits before the image's txid show that the image
+            belongs to the NameNode's past.
 
     Raises:
         AssertionError: the daemon set the image aside, or the NameNode has no image from the daemon.

@@ -189,7 +189,7 @@ class SingleSite(Site):
 
 
 class SharedSite(Site):
-    """The first NameNode of an HA pair with shared edits in a directory; our standby replaces the second."""
+    """The first NameNode of an HA pair with shared edits in a directory; our standby replaces the second NameNode."""
 
     def __init__(self, client_jvm: ClientJvm, root: Path, role: Role, release: HadoopRelease = SERVER) -> None:
         super().__init__(client_jvm, root)
@@ -232,7 +232,9 @@ class SharedSite(Site):
         self.client = self._jvm.of(client)
 
     def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
-        """Make a second journal of `copies` in the folder of a second pair; return the pair's properties for it."""
+        """Make a second journal of `copies` in the folder of a second pair; return the pair's properties for this
+        journal.
+        """
         shutil.copytree(copies[0], root / "shared")
         return {}
 
@@ -319,7 +321,7 @@ class Role:
             )
             return
         site.roll()
-        # without the first transaction of the segment that the roll began
+        # the daemon does not have the first transaction of the segment that the roll began
         last = site.nn.last_txid - 1
         wait_until(lambda: site.daemon.status()[self.applied] >= last, f"txid {last} in the daemon")
 

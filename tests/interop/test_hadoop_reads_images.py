@@ -184,7 +184,9 @@ def test_a_namenode_saves_our_image_and_hadoops_identically(hadoop: Hadoop, case
     "case", [case for case in CASES if case.path.name not in OUT_OF_ORDER | OLD_LAYOUT], ids=lambda case: case.path.name
 )
 def test_the_viewer_prints_our_merge_like_the_recording(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
-    """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so these are not healed there."""
+    """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so our merge does not heal these faults
+    in this test.
+    """
     healing = HealingMode.AS_HADOOP if case.path.name in UNLOADABLE else HealingMode.HEAL
     assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
 
@@ -241,7 +243,9 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
 def test_hadoop_reads_sections_of_many_pieces_and_streams(
     hadoop: Hadoop, codec: str, streams: int, tmp_path: Path
 ) -> None:
-    """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""
+    """A loader without parallel loading reads a section's streams one after the other; the BZip2 codec of Hadoop 2.7
+    cannot do this.
+    """
     base = make(tmp_path / "base", snapshots=True, inodes=50_000)
     image = packed(base.path, tmp_path / "packed", codec, streams)
     saved = hadoop.load_and_save(image, base.path.parent / "VERSION")

@@ -35,7 +35,9 @@ CASES = (
 )
 QUICK = 6
 SERIALS = ("inode-user", "inode-group", "inode-acl", "inode-xattr")
-"""Hadoop 2 stores strings in an array, and stops at a serial outside it; `verify` reports it, but a merge copies it."""
+"""Hadoop 2 stores strings in an array, and stops at a serial outside the array; `verify` reports such a serial, but a
+merge copies it.
+"""
 
 
 def chosen(image: Path) -> Iterator[tuple[str, bytes]]:

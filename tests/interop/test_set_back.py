@@ -47,7 +47,8 @@ def _concerns(role: str, event: str) -> bool:
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS
     if event == "imported_checkpoint":
-        # Hadoop refuses -importCheckpoint with shared edits; a restore from an image replaces it there.
+        # Hadoop refuses -importCheckpoint with shared edits; in such clusters, a restore from an image serves the same
+        # purpose.
         return ROLES[role].command != "standby"
     return True
 
@@ -85,7 +86,9 @@ def _ways(role: str, event: str) -> Iterator[Row]:
 
 
 def deep_rows() -> list[Row]:
-    """Return all rows for the oldest and the newest release, which differ most, and three for the others."""
+    """Return all rows for the oldest and the newest release, which differ most, and three rows for each other
+    release.
+    """
     deep = [row for row in rows() if row not in QUICK]
     return deep if SERVER in (OLDEST, NEWEST) else list(chosen(deep, 3, "set back"))
 

@@ -27,7 +27,9 @@ CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-
 
 
 def without_owner(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Drop the owner, because the stub's root belongs to `hdfs`, and a NameNode's to the user who formatted it."""
+    """Drop the owner, because the stub's root belongs to `hdfs`, and a NameNode's root belongs to the user who
+    formatted the NameNode.
+    """
     return without_times({CLOCK.sub("TIME", path): entry for path, entry in namespace.items() if path != "/"})
 
 

@@ -53,7 +53,8 @@ class Walk:
         self._writes = 0
 
     def works(self, layout: int) -> None:
-        """Check that checkpoints continue: the NameNode accepts images of this layout, which equal its own.
+        """Check that checkpoints continue: the NameNode accepts images of this layout, and they equal the NameNode's
+        own image.
 
         Raises:
             AssertionError: an image is missing or differs, or the NameNode has another layout.
@@ -67,7 +68,7 @@ class Walk:
         """Start a release's NameNode from our image and edits of the previous release; compare the namespace.
 
         Raises:
-            AssertionError: it started from another image, or the namespace differs.
+            AssertionError: the NameNode started from another image, or the namespace differs.
         """
         self._change()
         before = len(self.site.nn.process.log_text())

@@ -43,7 +43,8 @@ class Snapshot:
     """State of a node after a crash.
 
     Attributes:
-        finalized, opened: records of its segments by first txid; `opened` is optional.
+        finalized: records of its finalized segments by first txid.
+        opened: records of its open segments by first txid; the snapshot of a real node omits these segments.
         seen: latest epoch in which an open segment may have been written.
         newest: the response to newEpoch.
         reported: the expected response to prepareRecovery for a segment, and its records.

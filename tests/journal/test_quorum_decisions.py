@@ -170,7 +170,9 @@ ORDERED = [
 
 
 def test_copies_are_ranked_as_in_hadoop() -> None:
-    """SegmentRecoveryComparator: a finalized copy first, then the later epoch, then the longer copy."""
+    """This is the order of Hadoop's SegmentRecoveryComparator: a finalized copy first, then the later epoch, then the
+    longer copy.
+    """
     for worse, better in itertools.combinations(ORDERED, 2):
         assert recovery_rank(worse) < recovery_rank(better)
     assert recovery_rank(held(3)) == recovery_rank(held(3))

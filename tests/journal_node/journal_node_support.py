@@ -84,7 +84,7 @@ class Writer:
         return self.node.prepare_recovery(self.request(), first)
 
     def accept(self, first: int, last: int, url: str = "", *, in_progress: bool = True) -> None:
-        """Make the node accept the copy at `url`, by default the node's copy."""
+        """Make the node accept the copy at `url`, by default the node's own copy."""
         self.node.accept_recovery(self.request(), SegmentState(first, last, in_progress), url or self.url)
 
 
@@ -128,7 +128,7 @@ def segment_at(name: str, first: int) -> str:
 
 
 def formatted(node: JournalNode) -> Writer:
-    """Format the journal; return a writer in its epoch 1."""
+    """Format the journal; return a writer in epoch 1."""
     node.format(JOURNAL, NAMESPACE, force=False)
     writer = Writer(node)
     assert writer.begin() is None

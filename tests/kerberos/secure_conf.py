@@ -36,7 +36,7 @@ def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = No
 
 
 def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
-    """Return a NameNode's configuration with a SecondaryNameNode; both principals are the superuser."""
+    """Return a NameNode's configuration with a SecondaryNameNode; both principals map to the superuser."""
     return secure(kdc, HadoopConf(root), properties)
 
 

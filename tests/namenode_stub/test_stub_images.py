@@ -82,7 +82,9 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
 
 
 def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image contains the state of its moment, because renumbering by one write does not affect the next write."""
+    """Every image contains the state at the time of its write, because renumbering by one write does not affect the
+    next write.
+    """
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):

@@ -40,7 +40,7 @@ def test_after_a_takeover_the_old_active_stops_at_its_next_write(quorum: Quorum,
         with ha(standby) as client:
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
             client.transition_to_active()
-            client.transition_to_active()  # no effect, because it is already active
+            client.transition_to_active()  # no effect, because the NameNode is already active
             assert client.service_status() == ServiceStatus(HAState.ACTIVE, True)
         assert standby.namespace.walk() == before
         lost = mkdirs(active, "/lost")
@@ -342,7 +342,7 @@ def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum
         image = checkpoint_of(first, tmp_path / "scratch")
         digest, info = read_md5_file(image).hex(), active.images.storage_info()
         assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
-        # the quorum is purged like the directories; a slow node may be purged slightly later
+        # the quorum is purged as the directories are; a slow node may be purged slightly later
         kept = int(image.name[-19:]) + 1
         wait_until("the purge", lambda: [list_segments(node.current)[0].first for node in quorum.nodes] == [kept] * 3)
         active.active.roll()

@@ -215,7 +215,8 @@ def test_a_hundred_silent_clients_do_not_disturb_others(tmp_path: Path, ca: Iden
 
 
 def test_a_slow_handshake_does_not_block_others(tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handshakes with another address run one at a time; open connections continue, and new connections are accepted.
+    """Handshakes with another address run one at a time; open connections continue, and new connections are
+    accepted.
     """
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
