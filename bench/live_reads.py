@@ -202,7 +202,9 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
 
 
 def _take_turns(inodes: int, batches: int) -> None:
-    """Apply each batch to a namespace with sums and to one without; print the CPU time of both, and of counts of /."""
+    """Apply each batch to a namespace with sums and to a namespace without sums; print the CPU time of both, and of
+    counts of /.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         WarmNamespace(keeps_sums=True) as summed,

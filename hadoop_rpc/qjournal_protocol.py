@@ -90,7 +90,9 @@ class InterQJournalClient(_JournalNodeClient):
         return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the namespace of the other node's journal; a node before 3.5 raises NoSuchRpcMethodError."""
+        """Return the namespace of the other node's journal; for a node before Hadoop 3.5, raise
+        NoSuchRpcMethodError.
+        """
         request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
         return storage_of(self._call("getStorageInfo", request))
 

@@ -85,7 +85,7 @@ class ClientSecurity(Protocol):
         """Return a new context for the server that names itself `service/host`.
 
         Raises:
-            KerberosError: the server is not the expected one, or the login has no ticket for it.
+            KerberosError: the server is not the expected server, or the login has no ticket for the server.
         """
 
     def renew(self) -> bool:

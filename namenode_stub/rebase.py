@@ -1,4 +1,4 @@
-"""Replaces the live namespace's base image with a newer one, so that the delta contains only later edits."""
+"""Replaces the live namespace's base image with a newer image, so that the delta contains only later edits."""
 
 from __future__ import annotations
 

@@ -405,7 +405,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the quorum settings that apply to readers; all others apply to writers."""
+        """Return the quorum settings that apply to readers; all other settings apply to writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),

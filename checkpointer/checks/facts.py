@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T_co]):
-    """A value or the error of its query; neither without a query.
+    """A value or the error of its query; neither is set if there was no query.
 
     Attributes:
         late: whether the error is a timeout, so that the server or disk may be healthy.
@@ -229,7 +229,7 @@ class Facts:
 def active_of(facts: Facts) -> NameNodeFacts | None:
     """Return the active NameNode or, if none is active, the NameNode with the highest transaction id.
 
-    If several NameNodes qualify, return the one with the newest image; if no NameNode answers, return None.
+    If several NameNodes qualify, return the NameNode with the newest image; if no NameNode answers, return None.
     """
 
     def rank(node: NameNodeFacts) -> tuple[bool, int, int]:

@@ -150,7 +150,7 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
             alarms: keys of the present alarms of this kind (`AlarmSilence`).
 
         Raises:
-            HdfsError, OSError: no directory can store it.
+            HdfsError, OSError: no directory can store the silence.
         """
         now = self._wall()
         until = now + 60 * minutes
@@ -190,7 +190,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
             alarms: keys of the present alarms of this kind.
 
         Raises:
-            HdfsError, OSError: no directory can store it.
+            HdfsError, OSError: no directory can store the acknowledgement.
         """
         now = self._wall()
         until = None if minutes is None else now + 60 * minutes

@@ -48,7 +48,9 @@ _HINT = (
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot."""
+    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot
+    delete it.
+    """
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])

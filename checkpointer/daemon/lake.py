@@ -82,7 +82,7 @@ class LakeAppender:
         self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
-        """Stop the running append and prevent further appends; the next daemon completes it."""
+        """Stop the running append and prevent further appends; the next daemon completes the append."""
         self._children.stop()
 
     def forget_error(self) -> None:

@@ -106,7 +106,7 @@ def serve(
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
     Args:
-        clocks: the scheduler's clocks; by default, the system's.
+        clocks: the scheduler's clocks; by default, the system's clocks.
 
     Raises:
         HdfsError: the address cannot be used, or the role stopped permanently.

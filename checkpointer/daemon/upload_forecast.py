@@ -137,7 +137,7 @@ class UploadForecast:
             return error
 
     def _clock_lead(self, address: str, measured: float) -> float:
-        """Return the number of seconds by which the NameNode's clock is ahead of this host's; log changes."""
+        """Return the number of seconds by which the NameNode's clock is ahead of this host's clock; log changes."""
         known = self._clock_ahead.get(address, 0.0)
         if abs(measured - known) <= CLOCK_TOLERANCE:
             return known

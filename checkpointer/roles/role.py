@@ -124,7 +124,9 @@ class CheckpointRole(Protocol):
 
     @property
     def warm_namespace(self) -> WarmNamespace | None:
-        """The namespace that follows the edits, which others may only read; None if the role maintains no namespace."""
+        """The namespace that follows the edits, which other threads may only read; None if the role maintains no
+        namespace.
+        """
 
     # ---- observation ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""ClientProtocol of a served namespace, which answers reads over RPC like an observer NameNode.
+"""ClientProtocol of a served namespace, which answers reads over RPC as an observer NameNode does.
 
 A client that sends a state id waits until the node has applied this transaction. Each response contains the newest
 state id. A client without a state id may be an application that expects the newest state. At the address of a NameNode,

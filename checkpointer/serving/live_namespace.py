@@ -40,7 +40,9 @@ MAX_LONG = 4
 requests reserve threads of an RPC address for short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Maximum number of missing transactions for which a request waits; if more are missing, refuse it immediately."""
+"""Maximum number of missing transactions for which a request waits; if more are missing, the request is refused
+immediately.
+"""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2

@@ -144,7 +144,7 @@ def test_each_field_identifies_a_token(live: LiveNamespace, change: dict[str, ob
 
 
 def test_token_with_an_unknown_master_key_is_unknown(live: LiveNamespace, warm: WarmNamespace) -> None:
-    """Replay ignores the operation that issues the token, like a NameNode."""
+    """As in a NameNode, replay ignores the operation that issues the token."""
     other, identifier = IDENT._replace(master_key_id=9, sequence_number=2), bytearray()
     DELEGATION_TOKEN.write(identifier, other)
     apply(warm, ops.GetDelegationTokenOp(token=other, expiry_time=RENEWED))

@@ -42,7 +42,7 @@ _ANSWER_MILLISECONDS = 2000 if deep() else 60_000
 _STATE_SECONDS = 1.0 if deep() else 60.0
 _HERE = "127.0.0.1"
 _STOP_SECONDS = 600.0
-# acts like a power switch: kills the process with the given id and waits until it has ended
+# acts as a power switch does: kills the process with the given id and waits until it has ended
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid $target_host $target_port $target_address" >> {log}

@@ -46,7 +46,7 @@ def test_dumps_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> Non
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
         return
-    # our dump is in the time zone of this process, like the JVM's output
+    # our dump is in the time zone of this process, as the JVM's output is
     assert dumped(image, "delimited") == printed
 
 

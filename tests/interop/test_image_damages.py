@@ -1,5 +1,5 @@
 """Damaged images with a correct digest: we refuse every image that a NameNode refuses; NameNodes load our merges of all
-others.
+other images.
 """
 
 from __future__ import annotations

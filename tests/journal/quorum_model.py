@@ -1,4 +1,4 @@
-"""A JournalNode in memory that behaves like Hadoop's `Journal`; the tests compare the real node with it."""
+"""A JournalNode in memory that behaves as Hadoop's `Journal` does; the tests compare the real node with it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ModelNode:
         fetch: returns the content at a URL of another node's /getJournal.
         tells_committed: whether manifests contain the committed txid, as they do since Hadoop 3.0.
         caches: whether getJournaledEdits is served.
-        strict: whether to act like our node where our node is stricter than Hadoop's: copies of equal length may
+        strict: whether to act as our node does where our node is stricter than Hadoop's: copies of equal length may
             differ, and the cache has no transactions that a recovery replaced.
     """
 

@@ -59,7 +59,7 @@ class WriterCheck:
             raise RemoteError(f"the writer's epoch is {epoch}, this node accepts {self._epoch}", class_name=_FENCED)
 
     def check_info(self, info: JournalInfo) -> None:
-        """Refuse another layout or namespace, like `check`."""
+        """Refuse another layout or namespace, as `check` does."""
         ours = self._info
         if info.layout_version != ours.layout_version:
             problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"

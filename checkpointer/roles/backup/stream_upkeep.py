@@ -253,7 +253,8 @@ class StreamUpkeep:
         raise CheckpointError("the NameNode was upgraded; this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
-        """Start over if the NameNode's segments contradict ours, because it was set back and wrote new edits.
+        """Start over if the NameNode's segments contradict our segments, because the NameNode was set back and wrote
+        new edits.
 
         Raises:
             HdfsError: the NameNode's image could not be fetched.

@@ -295,7 +295,8 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image, but no edits, because edits are much smaller.
+        """If this node already has an image, fetch the NameNode's newest image. Do not fetch edits, because they are
+        much smaller.
 
         In shadow mode, also fetch the first image. The first call loads the code for merges.
         """

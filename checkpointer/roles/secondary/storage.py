@@ -220,7 +220,7 @@ class SecondaryStorage:
         self._check_left()
 
     def restore(self) -> None:
-        """Retry dropped directories, and format new directories if others are formatted."""
+        """Retry dropped directories, and format new directories if other directories are formatted."""
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories have different VERSIONs; the next checkpoint makes them equal")
         else:

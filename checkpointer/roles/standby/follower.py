@@ -93,7 +93,7 @@ class JournalFollower:
         clock: monotonic seconds, for the time of the next roll request.
 
     Attributes:
-        namespace: the warm namespace; others may only read it (`WarmNamespace.reading`).
+        namespace: the warm namespace; other threads may only read it (`WarmNamespace.reading`).
     """
 
     def __init__(
@@ -175,7 +175,9 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
+        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the VERSION of the
+        cluster.
+        """
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
@@ -383,7 +385,7 @@ class JournalFollower:
         return started_over
 
     def _start_over(self, reason: str, observer: Observer, *, folder: str = LOST_PAST) -> None:
-        """Set aside our state below `folder`, and fetch the active's image, like `hdfs namenode -bootstrapStandby`.
+        """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
             StorageError: no NameNode is active, the active has another namespace, or this node recently started over
