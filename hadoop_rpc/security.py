@@ -147,5 +147,5 @@ class KnownTokens(Protocol):
         """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.
 
         Raises:
-            RemoteError: the token is unknown, expired, or has no user here.
+            RemoteError: the token is unknown or expired, or its owner has no short name on this server.
         """

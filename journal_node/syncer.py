@@ -106,7 +106,7 @@ def missing_segments(
     """Return a peer's finalized, completely committed segments that do not overlap this node's finalized segments.
 
     Args:
-        open_first: first txid of the segment that is being written here; the writer will finalize it.
+        open_first: first txid of the segment that is being written on this node; the writer will finalize it.
     """
     return [
         log

@@ -39,7 +39,7 @@ def secondary(node: NamenodeDouble, tmp_path: Path) -> Iterator[Secondary]:
 
 @contextmanager
 def faulty(node: NamenodeDouble, secondary: Secondary, step: str, fault: Fault) -> Iterator[None]:
-    """Make a step fail within this context; only here, the secondary has a short timeout for a step that hangs."""
+    """Within this context, make a step fail, and give the secondary a short timeout for a step that hangs."""
     node.faults[step] = fault
     if fault == "hang":
         secondary.role.reconfigure(replace(secondary.config, rpc_timeout=2.0, transfer_timeout=2.0))

@@ -108,7 +108,7 @@ class _Node:
 
 
 class _JournalNode:
-    """A service that returns the same response to every call; the effects of calls are not tested here."""
+    """A service that returns the same response to every call; this target does not test the effects of calls."""
 
     def is_formatted(self, *_: Any) -> bool:
         return True

@@ -174,7 +174,7 @@ def test_error_of_any_step_names_the_file_and_leaks_no_descriptor(
         raise OSError(errno.EIO, "Input/output error")
 
     if step != "pread":
-        # the holder is read only if another process has the lock, so that process ends here
+        # the holder is read only if another process has the lock, so that process ends at this point
         holder.communicate(b"")
     descriptors = set(Path("/proc/self/fd").iterdir())
     with monkeypatch.context() as patched:

@@ -17,7 +17,7 @@ from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 
-# the independent comparison cannot read these
+# the independent comparison cannot read these images
 UNREADABLE = {
     "hadoop-3.4.1/odd/dangling-child-after-replay/after",
     "hadoop-3.4.1/odd/sub-sections-partial/before",

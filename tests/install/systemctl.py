@@ -31,7 +31,7 @@ class Service:
         unit.optionxform = str  # type: ignore[assignment,method-assign]
         file = name if name.endswith(".timer") else f"{stem}{at}.service"
         unit.read_string((root / "etc/systemd/system" / file).read_text().replace("%i", instance))
-        # timers are only enabled and disabled here
+        # the tests only enable and disable timers
         self.settings = dict(unit["Service"]) if unit.has_section("Service") else {}
         self.pid_file = root / "run" / f"{name}.pid"
 

@@ -258,7 +258,7 @@ def test_hadoop_reads_sections_of_many_pieces_and_streams(
 
 
 def test_a_damaged_image_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle refuses a wrong input."""
+    """A NameNode can serve as the oracle, because it refuses a damaged image."""
     case = next(case for case in CASES if case.path.name == "renames")
     image = merged(case, tmp_path)
     content = bytearray(image.read_bytes())

@@ -284,7 +284,7 @@ def test_reader_gets_transactions_that_all_members_have(
         append(batch)
 
     monkeypatch.setattr(writer, "append", looked_at)
-    write(log)  # the first two members already have it
+    write(log)  # the first two members already have the batch
     assert seen == [[2]]
     assert [segment.last for segment in journals.segments(1, in_progress=True)] == [3]
     log.close()

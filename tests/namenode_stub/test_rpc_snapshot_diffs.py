@@ -29,7 +29,7 @@ def report(dfs: Dfs, path: str, first: str, second: str) -> list[str]:
 
 
 def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.SnapshotDiffReportListingProto], bool]:
-    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier one."""
+    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier state."""
     pages = []
     cursor = pb.SnapshotDiffReportCursorProto(startPath=b"", index=-1)
     while True:

@@ -43,7 +43,7 @@ def missing_segments(
     """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
 
     Raises:
-        TransactionGapError: some transactions are missing both here and at the NameNode.
+        TransactionGapError: some transactions are missing both on this node and at the NameNode.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [

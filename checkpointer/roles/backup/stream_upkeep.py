@@ -10,7 +10,7 @@ start-over.
   stream and registers again.
 - A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
   after the roll, the NameNode cannot reach this node, which is an error.
-- If every image here is damaged, this node sets them all aside and starts over from the NameNode's image.
+- If every image of this node is damaged, this node sets them all aside and starts over from the NameNode's image.
 
 After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. The node checks a
 NameNode that is down as often as before, because this check is cheap.
@@ -273,8 +273,8 @@ class StreamUpkeep:
         self._start_over(_StartOver(cause, verdict.folder, keeps_stream=False))
 
     def on_intact_image(self, step: Callable[[], T]) -> T:
-        """Return the result of `step`, which needs an intact image. If every image here is damaged, set them all aside,
-        and continue from the NameNode's image.
+        """Return the result of `step`, which needs an intact image. If every image of this node is damaged, set them
+        all aside, and continue from the NameNode's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
         name. The method first repeats a failed start-over.

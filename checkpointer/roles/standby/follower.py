@@ -10,8 +10,8 @@ the namespace.
   raises an alarm.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
-  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image here
-  is damaged.
+  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image of
+  this node is damaged.
 
 The follower makes every image from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not
 change the namespace, and raises an alarm until a later tail succeeds.
@@ -315,8 +315,8 @@ class JournalFollower:
             self._open_fault.forget()
 
     def _load_or_replace(self, observer: Observer) -> None:
-        """Load an image if none is loaded, or if another program wrote a newer image. If every image here is damaged,
-        set them all aside and load the active's image.
+        """Load an image if none is loaded, or if another program wrote a newer image. If every image of this node is
+        damaged, set them all aside and load the active's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
         name.
