@@ -25,7 +25,7 @@ QUICK = [
     # the new transactions have the txids of the lost transactions, and the new segments have the same bounds
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
 ]
-# events that create another namespace, for which an operator has to decide
+# events that create another namespace, after which an operator has to decide how to continue
 ALARMS = ("formatted_anew",)
 # events after which txids and segments may repeat
 NASTY = ("rolling_rollback", "older_files")
