@@ -147,7 +147,7 @@ class BranchChoice:
                     overlapping.append(pieces[number])
             compared: list[range] = []
             first_differing: int | None = None
-            # a part within a longer readable part proves nothing further
+            # a part that lies within a longer readable part adds no proof
             for piece in sorted(overlapping, key=lambda each: each.record.first - each.last):
                 own = range(piece.record.first, piece.last + 1)
                 if any(each.start <= own.start and own.stop <= each.stop for each in compared):

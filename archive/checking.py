@@ -219,7 +219,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
-    # the image proves the key, and its VERSION identifies the namespace
+    # reading the image proved that the encryption key is right; its VERSION identifies the namespace
     intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
     if IDENTITY in report.damaged and intact is not None and not archive.immutable:
         archive.store.remove(IDENTITY)

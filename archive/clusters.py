@@ -5,7 +5,7 @@ place. Two clusters can also begin an archive at the same moment in a store with
 contains objects of both clusters if a writer was killed before it had compared its objects with the objects of the
 other writer.
 
-An image's VERSION identifies its cluster, but edits do not. Edits belong to the cluster with whose images they form a
+An image's VERSION identifies its cluster, but edits do not. Edits belong to a cluster if they and its images form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
 assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another
 cluster.

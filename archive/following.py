@@ -74,7 +74,7 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the file still has the archived bytes, because another past may reuse its name and inode."""
+        """Return whether the file still has the archived bytes; another past may have reused its name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
@@ -102,7 +102,7 @@ class ArchiveFollower:
 
     Args:
         options: rules for additions; `in_progress` is always enabled.
-        begun: whether files were archived before, so that the archive must exist.
+        begun: whether files were archived before; the archive must then exist.
     """
 
     def __init__(self, archive: Archive, options: AddOptions, *, begun: bool = False) -> None:

@@ -36,9 +36,10 @@ _REMOVING = (AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp)
 
 
 class Removal(NamedTuple):
-    """An operation that deletes, moves or replaces a path, or deletes or moves a directory above it, if they exist.
+    """An operation that can have removed a path.
 
-    `time` is in ms since the epoch, or None if unknown.
+    It deletes, moves or replaces the path, or deletes or moves a directory above it. `time` is in ms since the epoch,
+    or None if unknown.
     """
 
     txid: int

@@ -74,7 +74,7 @@ def read_part(
     first: int | None = None,
     reached: Callable[[int], None] = lambda position: None,
 ) -> EditsPart | None:
-    """Read a segment to its end, from byte `start` with transaction `first` on; None if no transaction follows.
+    """Read a segment from byte `start`, where transaction `first` begins, to its end; None if it ends there.
 
     Args:
         reached: called with each position up to which complete operations have been read.
@@ -184,7 +184,7 @@ class _Packer:
 def store_segment(
     archive: Archive, segment: EditLogSegment, content: Buffer, start: int, first: int, branch: str
 ) -> EditsRecord | None:
-    """Store a segment from byte `start` with transaction `first` on; None if no transaction follows.
+    """Store a segment from byte `start`, where transaction `first` begins; None if the segment ends there.
 
     Raises:
         JournalError: the segment is damaged; nothing was stored.
