@@ -359,7 +359,7 @@ class Compaction:
 
 @contextmanager
 def _background(size: int) -> Iterator[Executor]:
-    """Provide one background thread for an image of this size; if the context raises an error, cancel pending work."""
+    """Provide one background thread for an image of this size; if the `with` block fails, cancel pending work."""
     with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor

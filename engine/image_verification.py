@@ -1,7 +1,7 @@
 """Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
-A verification is not started, running or finished. `confirm` starts it if necessary and waits for the result,
-so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
+A verification has three states: not started, running, and finished. `confirm` starts it if necessary and waits for the
+result, so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ImageVerification:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Read nothing while the context lasts, because its own reads of the image would wait for these reads."""
+        """Suspend the verification's reads until the context ends, because they would delay the context's own reads."""
         self._may_read.clear()
         try:
             yield

@@ -1,8 +1,8 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
 A walk counts one directory after another, and pauses after a bounded time so that edits can be applied. It then
-continues like a NameNode that released its lock. Counted inodes stay counted. If a directory is removed during the
-pause, its walk ends. All other inodes are counted in their state at that time.
+continues as a NameNode does after it has yielded its lock. Counted inodes stay counted. If a directory is removed
+during the pause, its walk ends. All other inodes are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
 inode counts at each of its places. Permissions are not checked in deleted lists
@@ -401,7 +401,7 @@ def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_d
     """Return the space of a file's distinct blocks at its highest replication (storagespaceConsumedContiguous).
 
     Args:
-        is_deleted: whether the file exists only in snapshots, so that its present replication does not count.
+        is_deleted: whether the file exists only in snapshots; its present replication then does not count.
     """
     sizes = {each: size for change in changes for each, size in change.blocks.items()}
     sizes |= {signed64(block.blockId): signed64(block.numBytes) for block in file.blocks}

@@ -114,7 +114,7 @@ def load_image(
     progress: Callable[[int], None] | None = None,
     inspector: Inspector | None = None,
 ) -> LoadedImage:
-    """Index an open image and create its namespace, without changes.
+    """Index an open image and create its namespace, which does not contain any changes yet.
 
     Args:
         inspector: examines the INODE section while it is scanned.

@@ -58,7 +58,7 @@ class ReadGate:
 
     @property
     def occupied(self) -> bool:
-        """Whether an image is being loaded or saved, so that readers wait for a long time."""
+        """Whether an image is being loaded or saved, which makes readers wait for a long time."""
         return not self._unoccupied.is_set()
 
     def wait_while_occupied(self, timeout: float) -> bool:

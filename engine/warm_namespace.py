@@ -4,8 +4,8 @@ Either nothing is loaded, or an image is loaded and all edits up to `last_txid` 
 
     load     any state -> loaded; if the load fails, nothing is loaded.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
-    apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
-             operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
+    apply    loaded -> loaded with more edits. Faults of the source and cancellations occur between two operations,
+             so the image stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
              then.
     save     loaded -> saved, which is loaded and readable too. A cancellation changes nothing; after any other fault
              nothing is loaded.

@@ -130,7 +130,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
     with WarmNamespace(settings, keeps_sums=reads) as namespace:
         namespace.load(image)
         if reads:
-            # Read inodes without changes.
+            # Read unchanged inodes.
             _count(namespace)
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
@@ -203,7 +203,7 @@ def small_image() -> bytes:
 
 
 def _steps() -> list[_WarmUpStep]:
-    # The owner is unknown, so that plain functions run.
+    # Kernels do not know this owner, so plain functions run.
     new = PermissionStatus("new", "new", 0o755)
 
     def mkdir(path: str, number: int) -> ops.EditOp:

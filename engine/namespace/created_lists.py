@@ -49,7 +49,7 @@ class CreatedLists:
         return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """Mark a child that leaves without a record as a stray; its created list keeps the stray under any name."""
+        """Make a departing child a stray, which its created list keeps under each later name."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
@@ -94,7 +94,7 @@ class CreatedLists:
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Check the diff that created an inode before the inode leaves its name, which snapshots retain.
+        """Check the diff that created an inode before the inode loses its name, which snapshots retain.
 
         Raises:
             InconsistentNamespaceError: the diff contains an older reference to the inode, or the inode is a symlink to
@@ -157,10 +157,11 @@ class CreatedLists:
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
         """Combine all changes since a snapshot into one diff.
 
-        Changes that contradict the present children are ignored.
+        A stray that is missing from the children, or a deleted symlink that still exists, is an inconsistency. Other
+        contradictions between the diffs and the present children are ignored.
 
         Raises:
-            InconsistentNamespaceError: a created child is missing, or a deleted child exists; see `report_stop`.
+            InconsistentNamespaceError: the diffs are inconsistent with the children; see `report_stop`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self._diffs.of_directory(directory)

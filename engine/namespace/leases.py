@@ -68,7 +68,7 @@ class LeasePaths:
         self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
 
     def detach(self, path: str, source: str, target: str) -> None:
-        """Add the path of a plain lease after a rename whose spelled paths may separate the lease from its file."""
+        """Add the path of a plain lease after a rename that may separate the lease from its file; see `separates`."""
         self._paths.add(target + path[len(source) :] if is_covered(path, source) else path)
 
 
@@ -209,7 +209,7 @@ class Leases:
 
     @property
     def plain(self) -> bool:
-        """Whether the rows' marks cover all leases, because every leased file was found at its path."""
+        """Whether the rows' marks cover all leases: every leased file was found at its path."""
         return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:
@@ -290,7 +290,7 @@ class Leases:
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether the files of some entries were not found, so that `moved` needs the paths."""
+        """Whether the files of some entries were not found; `moved` then needs the paths."""
         return bool(self._unresolved)
 
     def respelled(self, row: int, source: str, target: str) -> None:

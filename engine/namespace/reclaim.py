@@ -61,8 +61,8 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
 class Reclaimer(FileReclaimer):
     """Deletion of a path or of a snapshot.
 
-    Like INode.cleanSubtree, the methods `clean...` remove the data that only snapshots between `prior` and `snapshot`
-    need. Like INode.destroyAndCollectBlocks, the methods `destroy...` remove an inode regardless of references to it.
+    Like INode.cleanSubtree, the `clean...` methods remove the data that only snapshots between `prior` and `snapshot`
+    need. Like INode.destroyAndCollectBlocks, the `destroy...` methods remove an inode regardless of references to it.
     Each kind of inode and of reference has its own method.
     """
 

@@ -282,7 +282,7 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a directory is known to contain a node, a file with diffs, without a search by name."""
+        """Return whether a node is a file with diffs and known, without a search by name, to be in the directory."""
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

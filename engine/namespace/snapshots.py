@@ -27,7 +27,7 @@ class Snapshot:
 
     Args:
         attributes: returns the attributes of the directory; called only on first use, because many snapshots are
-            deleted unused.
+            deleted before their attributes are needed.
         record: its record, if the image contains the snapshot.
     """
 

@@ -319,7 +319,7 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """Return a directory's number of children; `growth` overrides the present growth of the number."""
+        """Return a directory's number of children; `growth` replaces the present increase since the base image."""
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))

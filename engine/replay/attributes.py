@@ -180,8 +180,8 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
     known = range(MAX_POLICY + 1) if namespace.hadoop3 else known_policies(namespace.base.layout_version)
     if op.policy_id not in known:
-        # A NameNode terminates when it computes the space of a file below the directory; Hadoop 3 uses the id as an
-        # index.
+        # With an unknown id, a NameNode terminates when it computes the space of a file below the directory; Hadoop 3
+        # uses the id as an array index.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:

@@ -70,7 +70,7 @@ class OpErrorTranslator:
 def check_end(namespace: Namespace) -> None:
     """Perform the checks that a NameNode performs at the end of replay.
 
-    The error names no operation, because the last operation is not the cause.
+    The error does not name an operation, because the last operation is not the cause.
 
     Raises:
         ReplayError: snapshot diffs are inconsistent.

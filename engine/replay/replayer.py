@@ -86,8 +86,8 @@ def replay(
 def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
     """Return the kernels for a namespace, or None to use the plain functions.
 
-    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`. While the kernels are not compiled, plain functions are
-    also used for little work: at most `MAX_PLAIN` bytes of INODE and of edits in this process.
+    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`. While the kernels are not compiled, plain functions
+    also replay small inputs: at most `MAX_PLAIN` bytes of INODE, and in total as many bytes of edits in this process.
 
     Args:
         edits: the next segment to replay.
