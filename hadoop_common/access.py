@@ -56,8 +56,8 @@ class Caller:
 
     Attributes:
         host: numeric address.
-        users: all names the caller claims, including the users for whom the caller acts; empty over HTTP. With
-            Kerberos, the short name of `principal`.
+        users: with Kerberos, the short name of `principal`. Without Kerberos, all names the caller claims over RPC,
+            including the users for whom the caller acts; empty over HTTP.
         principal: the principal that Kerberos proved, "" if Kerberos is off.
     """
 
@@ -276,7 +276,7 @@ class AccessControl:
 
     Args:
         refusals: counts refused calls as "may not read" or "may not change".
-        look_up: returns the addresses of a name; raises OSError.
+        look_up: returns the addresses of a name; raises OSError on failure.
         groups_of: returns the groups of a user.
     """
 

@@ -174,7 +174,7 @@ def _cause_of(fault: Exception) -> OSError:
 
 
 def read_body(answer: BaseHTTPResponse) -> bytes:
-    """Return at most the first `MAX_ANSWER_BYTES` of a response's body; raises OSError if the body is truncated."""
+    """Return at most the first `MAX_ANSWER_BYTES` of a response's body; raise OSError if the body is truncated."""
     content = answer.read(MAX_ANSWER_BYTES)
     if len(content) < MAX_ANSWER_BYTES and answer.length_remaining:
         raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")

@@ -77,8 +77,8 @@ class PortLimits:
     Attributes:
         connections, peer_connections: maximum numbers of open connections, in total and per address.
         opening: time until the headers of a request, or the identification of an RPC caller, have arrived.
-        idle: time for which a connection without a request stays open; applies to RPC connections only if the port is
-            crowded.
+        idle: time for which a connection without a request stays open; RPC connections may stay longer unless the port
+            is crowded.
         stall: in this time, a transfer in either direction must move at least `least_rate * stall` bytes.
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests from one address that are processed in parallel; others wait.

@@ -108,10 +108,10 @@ _BOUND = _MemoryBound()
 
 
 def return_large_blocks() -> None:
-    """Return freed blocks of 128 KiB and more to the system, for the rest of this process.
+    """Make malloc return freed blocks of 128 KiB and more to the system until this process ends.
 
     By default, glibc raises this threshold to the size of the last freed block, and frames from many peers fragment the
-    memory. Allocators without such a threshold are not affected.
+    memory. Other allocators do not have such a threshold and are not affected.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)

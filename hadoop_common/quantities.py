@@ -1,6 +1,6 @@
 """Parses numbers, times, sizes and switches in Hadoop's configuration, and formats durations for people.
 
-The parsers raise ValueError.
+The parsers raise ValueError for invalid text.
 """
 
 from __future__ import annotations

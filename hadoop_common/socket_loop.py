@@ -145,7 +145,7 @@ class SocketLoop:
         return str(bound), int(number)
 
     def start(self) -> None:
-        """Start the thread; raises RuntimeError if the system allows no more threads."""
+        """Start the thread; raise RuntimeError if the system allows no more threads."""
         self._thread.start()
 
     def call(self, task: Callable[[], None]) -> None:

@@ -71,7 +71,7 @@ def _own_name() -> str:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file without waiting, even if it is locked already; return False if another process has locked it.
+    """Lock an open file without waiting, even if this process has already locked it; False if another process has.
 
     Raises:
         OSError: the file system cannot lock the file.

@@ -53,7 +53,7 @@ def check_pkcs12(data: bytes) -> None:
 
 
 def check_pkcs8(data: bytes) -> None:
-    """Reject an EncryptedPrivateKeyInfo that would take minutes to open; raises KeyStoreError."""
+    """Raise KeyStoreError for an EncryptedPrivateKeyInfo that would take minutes to open."""
     _check("encrypted key", lambda: [_of_algorithm(_first(data).values(_SEQUENCE)[0])])
 
 

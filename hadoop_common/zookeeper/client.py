@@ -53,7 +53,7 @@ _KINDS = {
 
 
 def new_client(address: ZooKeeperAddress) -> KazooClient:
-    """Make a client without starting it; a started client connects until it is stopped.
+    """Make a client without starting it; once started, the client reconnects until it is stopped.
 
     Raises:
         ZooKeeperError: a package that the login needs is not installed.
