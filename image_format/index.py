@@ -83,7 +83,7 @@ def _bounds(sizes: list[int]) -> Ids:
 
 
 class ImageIndex:
-    """The index of a mapped image file: 4 to 5 bytes per inode of most images; nothing is decoded in advance.
+    """The index of a mapped image file; most images need 4 to 5 bytes per inode, and nothing is decoded in advance.
 
     Attributes:
         inode_buffer: the INODE section, to which the offsets from `inode_offset` refer; `header` is its first record.
@@ -93,7 +93,7 @@ class ImageIndex:
 
     Raises:
         RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
-            contains a different inode count.
+            contains a wrong inode count.
     """
 
     def __init__(
@@ -226,7 +226,8 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Return the ids of directories with an entry and a slot in `dropped`, ascending (first, end) runs."""
+        """Return the ids of directories with an entry and a slot in `dropped`, which has ascending runs (first,
+        end)."""
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]

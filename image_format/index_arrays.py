@@ -68,7 +68,7 @@ class IndexArrays:
         Raises:
             MissingSectionError: the INODE section is missing.
             RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
-                contains a different inode count.
+                contains a wrong inode count.
             ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator

@@ -109,7 +109,7 @@ def scan_inode_section(
 
     Raises:
         MissingSectionError: the section is missing.
-        RecordError: a record is damaged, or the header contains a different number of records.
+        RecordError: a record is damaged, or the header contains a wrong number of records.
         ImageStorageError: the arrays do not fit.
     """
     return _scanned(_Scan(image, allocator, inspector), executor, progress)

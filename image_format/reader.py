@@ -63,8 +63,8 @@ class BegunDigest:
 class ImageFile:
     """A checked fsimage, used as a context manager; returned arrays stay valid after `close`.
 
-    If the file becomes shorter while it is read, the end of the context raises ShrunkFileError; `check_whole` raises
-    this error earlier.
+    If the file becomes shorter while it is read, leaving the context raises ShrunkFileError; `check_whole` raises this
+    error earlier.
 
     Attributes:
         layout_version: negative, e.g. -63.

@@ -157,7 +157,7 @@ class SnapshotSections:
     def held_in_diffs(self) -> tuple[Ids, Ids]:
         """Return two arrays by reference number, for references in deleted lists.
 
-        The first array contains the negative id of the owner of the diffs, otherwise 0. The second array contains the
+        The first array contains the negated id of the owner of the diffs, otherwise 0. The second array contains the
         snapshot id of the diff that lists the reference, otherwise -1.
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)

@@ -157,7 +157,7 @@ def _not_an_image(head: bytes, file: str) -> BadMagicError:
     kind = file_kind(head)
     if kind is None:
         return BadMagicError(problem, file=file, offset=0)
-    # if the file has an image's name, the operator needs another copy, not another use of this file
+    # the hint explains the use of another kind of file; for a file with an image's name, another copy is needed instead
     hint = "" if parse_image(Path(file).name) else kind.hint
     return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=hint)
 
