@@ -20,7 +20,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 def strings_agree(a: ComparedImage, b: ComparedImage) -> bool:
-    """Return whether equal serials mean equal names in both images, because one table extends the other."""
+    """Return whether equal serials mean equal names in both images: for each kind, one table contains the other."""
     return all(
         a.strings[kind].items() <= b.strings[kind].items() or b.strings[kind].items() <= a.strings[kind].items()
         for kind in a.strings

@@ -33,7 +33,7 @@ def dump_distribution(
             ends.
 
     Raises:
-        RecordError: a record is damaged, or the section's header has a different inode count.
+        RecordError: a record is damaged, or the inode count in the section's header is wrong.
     """
     image = records.image
     section, (_, pos) = inode_section(image), read_inode_header(image)

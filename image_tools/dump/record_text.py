@@ -55,7 +55,7 @@ def inode_texts(
         paths, path_of: path of an inode by its slot, for steps that print paths.
 
     Raises:
-        RecordError: see `record_texts`; also if the section's header has a different inode count.
+        RecordError: see `record_texts`; also if the inode count in the section's header is wrong.
     """
     image = records.image
     section = image.section("INODE")

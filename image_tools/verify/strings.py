@@ -117,7 +117,7 @@ class StringTableCheck:
 
     @property
     def moves(self) -> bool:
-        """Whether inode records must be rewritten, because a missing serial is too far beyond the end of the table."""
+        """Whether a missing serial is so far beyond the end of the table that inode records must be rewritten."""
         return not self.mask_bits and bool((self._known[0][self._reach() + 1 :] == MISSING_USE).any())
 
     def _reach(self) -> int:
