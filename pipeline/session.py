@@ -32,7 +32,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 
 
 def suppress_py4j_logs() -> None:
-    """Suppress py4j's tracebacks about interrupts and an ended JVM, for the rest of the process.
+    """Suppress py4j's tracebacks about interrupts and an ended JVM until the process ends.
 
     The suppression is permanent, because Python may free objects of an ended JVM at any time, and py4j logs each
     failure.
@@ -98,7 +98,7 @@ def build_context(
             cores.
         driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
         conf: further settings, which override our settings.
-        small: whether the input is small, so that compilers and planners would take most of the time; ignored on a
+        small: whether the input is so small that compilers and planners would take most of the time; ignored on a
             cluster.
 
     Raises:

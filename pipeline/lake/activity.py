@@ -38,7 +38,7 @@ class Activity:
     Attributes:
         users: operations of each user by day, the busiest user first.
         missing: transactions of these days that are missing in the lake.
-        audited: whether audit logs were read, so that `OPENS` and `LOOKUPS` are known.
+        audited: whether audit logs were read; `OPENS` and `LOOKUPS` are known only then.
     """
 
     days: ByDay

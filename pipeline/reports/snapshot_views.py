@@ -235,7 +235,8 @@ class SnapshotViews:
         """Return the data in the diffs of a file for the snapshots of a view.
 
         A snapshot has the blocks of the first diff, from that snapshot on, that contains blocks (INodeFile.getBlocks).
-        It has the factor of the first diff that contains a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
+        It has the replication factor of the first diff that contains a copy of the inode
+        (AbstractINodeDiffList.getSnapshotINode).
         """
         found = RecordedBlocks([], [])
         without_blocks = without_copy = view
