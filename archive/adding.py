@@ -338,7 +338,7 @@ class _Addition:
             return False
         archived = max((each.last for each in view.pieces), default=-1)
         if not any(each.first <= txid + 1 and txid <= (each.last or archived) for each in segments):
-            # without a segment next to the image, its history is unknown
+            # if there is no segment next to the image, the history of the image is unknown
             return not self._catalogue.records
         plan = covering_base(view, txid)
         if plan is None:
