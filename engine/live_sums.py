@@ -90,7 +90,7 @@ class LiveSums:
             self.update()
 
     def update(self) -> None:
-        """Bring the sums up to date; without changes since the last call, do nothing.
+        """Bring the sums up to date; do nothing if no row has changed since the last call.
 
         Raises:
             RecordError: a record is damaged.

@@ -342,7 +342,7 @@ class WarmNamespace:
         return result
 
     def rebase(self) -> None:
-        """Make the image of the last `save` the base; without such an image, do nothing.
+        """Make the image of the last `save` the base, unless it already is the base or no image was saved.
 
         If the image cannot be opened, or its file was replaced, the namespace is not usable afterwards.
         """

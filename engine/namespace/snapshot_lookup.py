@@ -282,7 +282,10 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a node is a file with diffs and known, without a search by name, to be in the directory."""
+        """Return whether a directory contains a node, as far as this is known without a search by name.
+
+        This is known only for files with diffs; the result for any other node is False.
+        """
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)
