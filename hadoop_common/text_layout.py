@@ -1,4 +1,4 @@
-"""Lays out text for people within a width, without breaking words; without a width, it returns plain lines."""
+"""Lays out text for people within a width, without breaking words, or as plain lines if there is no width."""
 
 from __future__ import annotations
 
