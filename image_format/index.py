@@ -226,8 +226,11 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Return the ids of directories with an entry and a slot in `dropped`, which has ascending runs (first,
-        end)."""
+        """Return the ids of the directories that have an entry in INODE_DIR and a slot in `dropped`.
+
+        Args:
+            dropped: rows of (first, end) of runs of slots, ascending.
+        """
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]

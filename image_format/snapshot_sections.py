@@ -131,7 +131,7 @@ class SnapshotSections:
         return found
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) without an entry."""
+        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) if there is no entry."""
         owners = self.owners.data
         # bisection is faster than a kernel call
         at = bisect_left(owners, inode_id)
