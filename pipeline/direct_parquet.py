@@ -83,7 +83,7 @@ def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts
 
 
 def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compression: str) -> int:
-    """Write one file, or no file without rows; a repeated attempt replaces the file with the same rows."""
+    """Write one file, or none if there are no rows; a repeated attempt replaces the file with the same rows."""
     import pyarrow as arrow
     import pyarrow.parquet as pq
 

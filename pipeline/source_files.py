@@ -29,7 +29,7 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to read, with the information with which every process of a job finds the file.
+    """A file to read, with the information that every process of a job needs to find the file.
 
     Attributes:
         path: path on the driver.

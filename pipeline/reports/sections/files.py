@@ -70,7 +70,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def _of_directories(work: ReportData, policy: str, name: str, title: str, heading: str) -> list[ReportTable]:
-    """Make the table of the directories on which a policy is set; no table if a policy is set on no directory."""
+    """Make the table of the directories on which a policy is set, if there are any."""
     most = work.options.top
     rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
     words = "The files below, except those below another directory with its own policy."
