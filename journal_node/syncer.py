@@ -10,7 +10,7 @@ Faults that cannot occur, with the reasons:
 - A transaction that was never on a majority is stored on this node. Only segments up to the committed txid are
   requested, and `move_in_fetched` checks this again. All finalized copies of these segments have the same content.
 - The writer's open segment is replaced. The open segment is not missing when the round begins, and a segment is moved
-  only under the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was
+  only under the lock that the writer's calls hold. An abandoned in-progress copy is set aside. A copy that was
   finalized at the same time has the same content.
 - A damaged or short segment is served. The whole file is checked before its temporary name changes.
 - A slow peer delays the writer. The lock is not held while a segment is fetched.

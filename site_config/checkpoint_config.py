@@ -110,7 +110,7 @@ class CheckpointConfig:
         tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the tail also reads the open segment.
         log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
-        roll_retries: number of roll requests to each NameNode.
+        roll_retries: maximum number of requests to each NameNode for one roll.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of this node's HTTP and HTTPS servers; port 0 means any free port.
         rpc_bind_address: address of a backup node's RPC server; port 0 means any free port.

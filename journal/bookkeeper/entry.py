@@ -73,7 +73,7 @@ class EntryCodec:
         """Return the entry in `body`, which must have these ids; LAST_ENTRY accepts any entry of the ledger.
 
         Raises:
-            EntryError: the entry has other ids, or its digest differs.
+            EntryError: the body is truncated, its digest differs, or the body contains a different entry.
         """
         if len(body) < self._start:
             raise _fault(ledger_id, entry_id, f"is truncated after {len(body)} bytes")

@@ -32,7 +32,7 @@ from journal.quorum.errors import JournalClosedError, WriterFencedError, WriterS
 
 
 class Phase(Enum):
-    """Phase of a writer. From PREPARING on, a majority of the nodes has promised its epoch."""
+    """Phase of a writer. In the phases PREPARING to FINALIZING, a majority has promised the writer's epoch."""
 
     IDLE = "has no epoch"
     ASKING = "asks for the promised epochs"

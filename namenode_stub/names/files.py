@@ -54,7 +54,7 @@ class Files(NamespaceOperations):
 
     Args:
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
-        clock: seconds, of any origin.
+        clock: monotonic seconds.
 
     Attributes:
         storage_policies, erasure_coding: policies of new files.
