@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
 
 def run_cli(*arguments: str | Path) -> Outcome:
-    # a text stream over a byte stream, as a program's standard output is
+    # a text stream over a byte stream, like a program's standard output
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", newline=""), io.StringIO()
     code = 0
     # commands that write private files change the mask of their process

@@ -324,7 +324,7 @@ def test_read_is_refused_after_too_many_changes_since_a_snapshot(
 
 
 def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """The deleted list of the old directory determines the inode's row, before an edit reads the new directory."""
+    """An edit loads the inode from the deleted list of the old directory; no edit has loaded the new directory yet."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/f", 20002), mkdir("/b", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), mkdir("/a/f/in", 20004), rename("/a/f", "/b/g"))
     (folder := tmp_path / "saved").mkdir()

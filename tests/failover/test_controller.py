@@ -305,7 +305,7 @@ def test_negative_cede_time_ends_the_wait(scene: Scene) -> None:
 
 @pytest.mark.parametrize("called_off", [False, True])
 def test_no_transition_to_active_before_the_lock_is_released(scene: Scene, called_off: bool) -> None:
-    """The breadcrumb would be removed, and no controller would fence the NameNode during a long transition."""
+    """Otherwise, the breadcrumb would be removed, and no controller would fence a NameNode whose transition is slow."""
     scene.hear(healthy())
     scene.controller.become_active()
     with ThreadPoolExecutor(1) as pool:

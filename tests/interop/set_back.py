@@ -236,9 +236,8 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             if row.imaged and role.applied:
                 # after an upgrade, the daemon first adopts another VERSION
                 wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of the transactions to lose")
-            # a restart does not set a NameNode back
+            # a restart does not set a NameNode back, but an upgrade makes the daemon fetch the upgraded namespace
             if row.event != "upgrade_rollback":
-                # the daemon fetches the upgraded namespace
                 assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
             if row.down:
                 daemon.stop()

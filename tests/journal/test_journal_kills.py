@@ -63,7 +63,7 @@ def test_acknowledged_transactions_are_recovered(tmp_path: Path) -> None:
 def checked(
     folder: Path, acknowledged: dict[int, str], before: dict[str, list[bytes]], label: str
 ) -> dict[str, list[bytes]]:
-    """Recover, compare the journal with the acknowledged transactions, and return the segments afterwards."""
+    """Recover the journals, compare them with the acknowledged transactions, and return the recovered segments."""
     journals = journals_in(folder)
     journals.recover(INFO)
     count = count_of(journals, 1)

@@ -1,4 +1,4 @@
-"""A `JournalDisk` in memory that loses unsynced content in a crash, and a disk whose steps fail."""
+"""A `JournalDisk` in memory that loses unsynced content in a crash, and a disk on which a chosen step fails."""
 
 from __future__ import annotations
 

@@ -415,7 +415,7 @@ class _Web:
         return answer(environ, start_response)
 
     def _break_off(self, fault: str | RemoteError) -> None:
-        """Close the connection; with "hang", only once requests are released."""
+        """Close the connection; if `fault` is "hang", first wait until the test releases the requests."""
         if fault == "hang":
             self._node.hang()
         raise ConnectionAbortedError("the test wants it so")

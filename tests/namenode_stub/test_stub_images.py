@@ -195,7 +195,7 @@ def test_images_and_segments_are_served_during_a_purge(config: StubConfig, tmp_p
 
 
 def forged(txid: int) -> bytes:
-    """Return an image whose only directories contain each other."""
+    """Return an image with two directories that contain each other and are not below the root."""
     sections = dict(minimal_sections(txid))
     directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2)]
     for directory in directories:
