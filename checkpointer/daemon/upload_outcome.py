@@ -44,7 +44,7 @@ _ROLLBACK_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """Outcome of an image, and the report about it.
+    """Outcome of offering an image to the NameNodes, and the report about the outcome.
 
     Attributes:
         problem: reason why no NameNode has the image, "" if a NameNode has it.

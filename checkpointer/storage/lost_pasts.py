@@ -144,5 +144,5 @@ def _trim(parent: Path) -> None:
         try:
             shutil.rmtree(folder)
         except OSError as fault:
-            # An operator may have written files there as another user. Set the present files aside in any case.
+            # An operator may have written files there as another user; this must not prevent the move of the present files.
             _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

@@ -15,7 +15,7 @@ waiting.
 
 
 class LagWatch:
-    """Alarm about edits that wait too long. One thread records each tail; any thread may read the alarm.
+    """Alarm about edits that wait too long. Only one thread may record tails; any thread may read the alarm.
 
     Args:
         threshold: seconds that edits may wait while no edit is applied; 0 if unlimited.

@@ -316,7 +316,7 @@ class StandbyRole(StoredRole):
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """Yield the results; if a NameNode forbids an upload, doubt our VERSION, because the NameNode may have been
+        """Yield the results; if a NameNode forbids an upload, have our VERSION checked, because the NameNode may have been
         upgraded.
         """
         for upload in uploads:
