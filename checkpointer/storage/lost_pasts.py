@@ -144,5 +144,5 @@ def _trim(parent: Path) -> None:
         try:
             shutil.rmtree(folder)
         except OSError as fault:
-            # An operator may have written files there as another user; this must not prevent the move of the present files.
+            # An operator may have written files there as another user; the present files must still be set aside.
             _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

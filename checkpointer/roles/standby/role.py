@@ -316,8 +316,8 @@ class StandbyRole(StoredRole):
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """Yield the results; if a NameNode forbids an upload, have our VERSION checked, because the NameNode may have been
-        upgraded.
+        """Yield the results; if a NameNode forbids an upload, require a check of our VERSION, because the NameNode may
+        have been upgraded.
         """
         for upload in uploads:
             if upload.status == HTTPStatus.FORBIDDEN:
