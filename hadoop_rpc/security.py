@@ -124,7 +124,7 @@ class RpcServerSecurity(Protocol):
         """
 
     def refusal(self, caller: Caller, protocol: str) -> str:
-        """Return the reason why a client may not use a protocol, or "" if it may. May wait for DNS."""
+        """Return the reason why a client is not allowed to use a protocol, or "". The call may wait for DNS."""
 
 
 @dataclass(frozen=True, slots=True)

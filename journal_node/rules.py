@@ -190,7 +190,7 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
         newest: first txid of the newest segment on this node.
 
     Raises:
-        JournalOutOfSyncError: this copy may not be the copy to finalize.
+        JournalOutOfSyncError: this copy might not be the copy to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
         raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")

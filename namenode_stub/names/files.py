@@ -177,7 +177,7 @@ class Files(NamespaceOperations):
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
-        """Return the error for a block request; raise another error if the client may not write the file."""
+        """Return the error for a block request; raise another error if the client is not the file's writer."""
         with self._transactions.change(f"add block to {path}"):
             self._held(path, holder)
         return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")

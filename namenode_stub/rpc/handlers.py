@@ -70,7 +70,7 @@ class OnceOnly:
         """Return the handler of a change with a response.
 
         Args:
-            known: returns the response to a request whose response was lost by a restart.
+            known: returns the response to a request whose response was lost in a restart.
             message: encodes a response.
         """
 
