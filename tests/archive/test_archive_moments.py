@@ -66,7 +66,7 @@ def test_moment_is_found_by_time_and_by_deletion(deletion_by_mistake: tuple[Arch
 def test_time_whose_edits_are_missing_is_rejected(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     first = segment(nn, BASE_TXID, mkdir("/a", 16386, 5000))
-    # such as the edits that retention rules removed
+    # retention rules leave such a gap before a segment
     segment(nn, first + 10, mkdir("/b", 16387, 9000), mkdir("/c", 16388, 9500))
     add_directory(archive, nn)
     view = view_of(archive.catalogue(), MAIN)

@@ -266,8 +266,8 @@ def _name_copies(unlike: Sequence[str], ops: Sequence[EditOp]) -> bool:
     """Return whether the images differ only in blocks that a truncate names for a copy, and Hadoop truncates in place.
 
     A NameNode logs the block of a copy if a snapshot or an upgrade that was not finalized required the copy. Hadoop's
-    replay decides again, when possibly neither of them exists any longer, and then keeps a block that the DataNodes do
-    not have.
+    replay decides again. By then, the snapshot may have been deleted or the upgrade finalized. The replay then
+    truncates in place, and keeps a block that the DataNodes do not have.
     """
     blocks = [op.truncate_block.block_id for op in ops if isinstance(op, TruncateOp) and op.truncate_block is not None]
     sides = [line.partition(" got ") for line in unlike]

@@ -43,7 +43,7 @@ class RecordedNamespace:
         written: the newest transaction.
         segment: first transaction of the open segment.
         busy: whether each segment after the recorded segments contains a change.
-        keeps_edits: whether the namespace never purges segments, as a NameNode that retains extra edits.
+        keeps_edits: whether the namespace never purges segments, like a NameNode that retains extra edits.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         batches: returns the sizes of the batches in which a given number of transactions is streamed.
         streams: streams to backup nodes by their RPC address.
