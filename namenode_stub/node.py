@@ -56,7 +56,7 @@ class NameNodeStub:
     With automatic failover, the NameNode always starts as a standby, and its controller makes it active.
 
     Attributes:
-        fail_stop: `FailStop` of the present state.
+        fail_stop: `FailStop` of the current state.
         shutdown_requested: set to end the process, for example by `request_shutdown`.
     """
 

@@ -68,7 +68,7 @@ class ReportedState(Protocol):
 
 
 class StatusPages:
-    """Blueprints of the pages; each request reads the node's present state."""
+    """Blueprints of the pages; each request reads the node's current state."""
 
     def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
         self._parts = parts

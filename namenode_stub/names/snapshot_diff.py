@@ -299,7 +299,7 @@ class _SnapshotComparison:
 
 @dataclass(frozen=True, slots=True)
 class _InodePlace:
-    """An inode in the present state, or in a snapshot."""
+    """An inode in the current state, or in a snapshot."""
 
     row: int
     snapshot_id: int
