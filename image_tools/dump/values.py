@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hadoop_common.java_numbers import signed32
 from hadoop_common.java_utf8 import decode_java_utf8
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
 from image_format.erasure_policies import BUILT_IN
@@ -132,6 +133,14 @@ class SerialNames:
 _STORAGE_XATTR = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
 _LENGTH_BYTES = 4
+
+
+def reported_replication(file: pb.INodeFile) -> int:
+    """Return the replication factor that a NameNode reports, which is 1 for an erasure-coded file.
+
+    Source: HeaderFormat.getReplication of Hadoop's INodeFile. The image contains no factor for these files.
+    """
+    return 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication)
 
 
 def storage_policy_name(number: int) -> str | None:

@@ -213,7 +213,7 @@ class PlainReport:
             return row.get("storage_policy") or next(filter(None, above), "(NameNode's default)")
 
         plain: dict[str, Callable[[Row], Any]] = {
-            "by_replication": lambda row: str(row["replication"]),
+            "by_replication": lambda row: str(row["replication"] or "(erasure-coded)"),
             "by_storage_policy": effective,
             "by_erasure_coding": lambda row: row.get("ec_policy") or "(replicated)",
         }
