@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from checkpointer.serving import group_cache, live_namespace
 from checkpointer.serving.client_protocol import namespace_services
 from checkpointer.serving.group_cache import GroupCache
 from checkpointer.serving.live_namespace import LiveNamespace
+from checkpointer.serving.read_servers import ReadServers
 from engine.live_browser import LiveBrowser
 from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
@@ -391,6 +393,21 @@ def test_unsupported_methods_are_referred_to_the_active(ask: Ask, method: str, f
 
 def test_balancer_is_referred_to_the_active(ask: Ask) -> None:
     assert refusal(ask, "getBlocks", protocol=NAMENODE_PROTOCOL.name)[0] == STANDBY
+
+
+def test_an_address_for_reads_that_is_in_use_raises_an_alarm_and_is_retried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as namenode:
+        host, port = namenode.getsockname()
+        servers = ReadServers([lambda: RpcServer([], host, port)])
+        (job,) = servers.jobs()
+        job.run()
+        (alarm,) = servers.alarms()
+        assert "reads are not answered over RPC" in alarm
+        assert "leave it running" in alarm.hint
+    job.run()
+    assert servers.alarms() == []
+    with socket.create_connection((host, port)):
+        servers.close()
 
 
 def test_node_reports_observer_and_refuses_transitions(live: LiveNamespace) -> None:
