@@ -72,11 +72,14 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert missing == []
 
 
-def test_tables_of_features_name_existing_modules() -> None:
+def test_tables_of_features_name_existing_modules_and_tests() -> None:
     tables = _part("architecture", "Where things are")
-    rows = re.findall(r"^\| (?!-)(?!.* \| module \|$).*", tables, re.MULTILINE)
-    assert len(rows) == len(_features()) > 100
+    rows = re.findall(r"^\| (?!.* \| (?:module|file) \|$).*", tables, re.MULTILINE)
+    tests = re.findall(r"^\| [^|]+ \| `(tests/\w+/test_\w+\.py)` \|$", tables, re.MULTILINE)
+    assert tests
+    assert len(rows) == len(_features()) + len(tests) > 100
     assert [name for _, name in _features() if not _path(name).is_file()] == []
+    assert [name for name in tests if not (ROOT / name).is_file()] == []
 
 
 def test_tables_of_features_name_the_modules_of_alarms_and_paths() -> None:
