@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from hadoop_common.java_numbers import signed32, signed64
+from hadoop_common.java_numbers import signed64
 from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from hadoop_rpc.client_values import AclEntryView, ClientAcl, ClientInode, ClientInodeType
 from image_format.erasure_policies import ErasurePolicy

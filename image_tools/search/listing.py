@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from hadoop_common.java_numbers import signed64
 from hadoop_common.printable import escaped
-from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser
 from image_tools.dump.values import java_text, local_minutes, mode_symbols, reported_replication, storage_policy_name
 from image_tools.namespace_browser import LocatedInode, Place, SnapshotFolder
