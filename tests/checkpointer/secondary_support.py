@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.secondary.role import SecondaryRole
@@ -100,3 +102,10 @@ def done(secondary: Secondary) -> int:
     assert result.state is TriggerState.DONE, result
     assert list(result.details["uploads"].values()) == ["SUCCESS"]
     return int(result.details["txid"])
+
+
+@pytest.fixture
+def secondary(node: NamenodeDouble, tmp_path: Path) -> Iterator[Secondary]:
+    """A secondary that has not made a checkpoint."""
+    with Secondary.of(tmp_path, node) as running:
+        yield running

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from checkpointer.serving import group_cache, live_namespace
+from checkpointer.serving import live_namespace
 from checkpointer.serving.client_protocol import namespace_services
-from checkpointer.serving.group_cache import GroupCache
 from checkpointer.serving.live_namespace import LiveNamespace
 from checkpointer.serving.read_servers import ReadServers
 from engine.live_browser import LiveBrowser
@@ -237,24 +236,6 @@ def test_groups_are_looked_up_before_the_namespace_is_locked(warm: WarmNamespace
         context = CallContext("erin", "", "127.0.0.1", service.protocol, b"", 0, 0)
         assert method.handler(method.request(src="/"), context).HasField("fs")
     assert looked_up == ["erin"]
-
-
-def test_groups_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_cache, "MAX_USERS", 2)
-    asked: list[str] = []
-    now = [0.0]
-
-    def groups_of(user: str) -> frozenset[str]:
-        asked.append(user)
-        return frozenset({user})
-
-    cache = GroupCache(groups_of, 300, lambda: now[0])
-    for user in ("a", "a", "b", "c", "b", "a"):
-        assert cache.of(user) == {user}
-    assert asked == ["a", "b", "c", "a"]
-    now[0] = 300.0
-    assert cache.of("a") == {"a"}
-    assert asked[4:] == ["a"]
 
 
 def test_calls_without_namespace_are_answered_while_an_image_is_saved(
