@@ -1,19 +1,23 @@
-"""Encrypted archives and their keys."""
+"""Encrypted archives and objects, and their keys."""
 
 from __future__ import annotations
 
+import io
 import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archive.adding import add_directory
 from archive.archive import Archive, open_archive
-from archive.encryption import ArchiveKey
-from archive.errors import ArchiveError
+from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
+from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.object_store import FolderStore
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
+from tests.depth import examples
 from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import mkdir
 
@@ -58,3 +62,51 @@ def test_key_for_an_unencrypted_archive_is_rejected(tmp_path: Path) -> None:
         add_directory(archive, nn)
     with pytest.raises(ArchiveError, match="is not encrypted"):
         Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))).require()
+
+
+KEY = ArchiveKey(bytes(range(32)))
+
+
+@given(st.binary(max_size=3000), st.data())
+@examples(100)
+def test_encrypted_object_round_trip_requires_the_key(content: bytes, data: st.DataObject) -> None:
+    out = io.BytesIO()
+    with EncryptingStream(out, KEY) as stream:
+        stream.write(content[:100])
+        stream.write(content[100:])
+    stored = out.getvalue()
+    assert content[:16] not in stored or len(content) < 16
+    plain = DecryptingStream(io.BytesIO(stored), KEY, "object")
+    start = data.draw(st.integers(0, len(content)))
+    plain.seek(start)
+    assert plain.read() == content[start:]
+    place = data.draw(st.integers(8, len(stored) - 1))
+    damaged = stored[:place] + bytes([stored[place] ^ 1]) + stored[place + 1 :]
+    if content:
+        for other, key in ((damaged, KEY), (stored, ArchiveKey(bytes(32)))):
+            with pytest.raises(ArchiveDamagedError):
+                DecryptingStream(io.BytesIO(other), key, "object").read()
+
+
+def test_reordered_or_missing_chunks_are_detected() -> None:
+    out = io.BytesIO()
+    with EncryptingStream(out, KEY) as stream:
+        stream.write(bytes(3 << 20))
+    stored, step = out.getvalue(), (1 << 20) + 16
+    first = stored[:40] + stored[40 + step : 40 + 2 * step] + stored[40 : 40 + step] + stored[40 + 2 * step :]
+    for damaged in (first, stored[: 40 + 2 * step]):
+        with pytest.raises(ArchiveDamagedError):
+            DecryptingStream(io.BytesIO(damaged), KEY, "object").read()
+
+
+def test_key_file_must_be_private_and_have_64_digits(tmp_path) -> None:
+    path = tmp_path / "key"
+    path.write_text("00" * 32 + "\n")
+    path.chmod(0o600)
+    ArchiveKey.load(path)
+    path.chmod(0o644)
+    with pytest.raises(ArchiveError, match="readable by other users"):
+        ArchiveKey.load(path)
+    path.write_text("secret")
+    with pytest.raises(ArchiveError, match="64 hexadecimal digits"):
+        ArchiveKey.load(path)
