@@ -31,7 +31,7 @@ def test_archive_in_an_fsspec_store(tmp_path: Path) -> None:
 
 
 class SlowUploads(MemoryFileSystem):
-    """A file system that shows incomplete uploads, like SFTP; an upload may be interrupted."""
+    """A file system that, like SFTP, shows incomplete uploads; an upload may be interrupted."""
 
     protocol = "slow"
     store: ClassVar[dict[str, object]] = {}
@@ -46,7 +46,9 @@ class SlowUploads(MemoryFileSystem):
 
 
 class CrossedUploads(MemoryFileSystem):
-    """An object store in which another writer stores an object after this one has found that it does not exist."""
+    """An object store in which another writer stores an object after this writer has found that the object does not
+    exist.
+    """
 
     cachable = False
     store: ClassVar[dict[str, object]] = {}
@@ -95,7 +97,7 @@ def test_interrupted_upload_is_not_visible(tmp_path: Path) -> None:
 
 
 class RefusedRenames(SlowUploads):
-    """A file system on which a rename may silently have no effect, like WebHDFS."""
+    """A file system on which, as on WebHDFS, a rename may silently have no effect."""
 
     protocol = "refused"
     refuses = True

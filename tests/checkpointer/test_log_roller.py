@@ -95,7 +95,7 @@ def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes, roller: LogRoller) 
 def test_arrival_of_edits_is_logged_only_after_some_were_applied(
     nodes: Nodes, roller: LogRoller, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The NameNode that was ahead is killed; the others have only transactions that this node has too."""
+    """The NameNode that was ahead is killed; the others have only transactions that this node also has."""
     caplog.set_level("INFO")
     nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
     assert not roller.check(50, never)

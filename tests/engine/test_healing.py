@@ -58,7 +58,7 @@ def test_strict_merge_reports_edits_after_which_a_namenode_terminates(tmp_path: 
 
 
 def test_symlink_lost_by_hadoop_is_kept_and_reported(tmp_path: Path) -> None:
-    """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps it in the snapshot."""
+    """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps the inode in the snapshot."""
     case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
     code, out, err = run_cli("merge", tmp_path, "--json")
@@ -108,7 +108,7 @@ def test_unloadable_base_image_is_healed_before_replay(case: Case, tmp_path: Pat
 
 
 def test_inconsistent_image_with_a_wrong_digest_is_not_healed(tmp_path: Path) -> None:
-    """Healing is only for images that a NameNode wrote; the digest shows that."""
+    """Only images that a NameNode wrote are healed; a wrong digest shows that something changed the image later."""
     folder = ready(BROKEN_BASES[0], tmp_path / "nn")
     (image,) = folder.glob("fsimage_" + "?" * 19)
     image.with_name(image.name + ".md5").write_text(f"{'0' * 32} *{image.name}\n")

@@ -145,7 +145,7 @@ class BackupFollower:
         Raises:
             TransactionGapError: the NameNode lacks transactions after its newest image.
             RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: see their classes.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         try:
             self._reach(target, observer)

@@ -141,7 +141,7 @@ class EditTailer:
         Raises:
             JournalError, StorageError, OSError: edits are unreadable or missing.
             ReplayError, ImageFormatError: an edit cannot be applied; the namespace has to be loaded again.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         before = self._warm.last_txid
         if self._segment_last is not None and before >= self._segment_last:
