@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, log_config: Path | None) -> None:
     """Serve a read-only page about the NameNodes, JournalNodes, daemons and failover controllers of several clusters.
 
-    The page shows the nodes that each configuration names, and those of checkpointer.console.peers. The command queries
-    them only while a browser shows the page. Clients are not authenticated: every client that reaches the server by an
-    address or name of this host can read the page. SIGTERM and SIGINT stop the server.
+    The page shows the nodes that each configuration names, and the nodes in checkpointer.console.peers. The command
+    queries them only while a browser shows the page. Clients are not authenticated: every client that reaches the
+    server by an address or name of this host can read the page. SIGTERM and SIGINT stop the server.
 
     \b
     Example: checkpointer console --conf /etc/hadoop/conf --conf /etc/hadoop/conf.backup

@@ -32,8 +32,8 @@ class CheckpointStatus:
         checkpoint_at: time when the newest image was made, None if there is no image.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
-        failures: number of consecutive failed attempts, which took `failing_for` seconds; `failure` is the reason for
-            the last failure.
+        failures: number of consecutive failed attempts; attempts have been failing for `failing_for` seconds, and
+            `failure` is the reason for the last failure.
         retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.

@@ -48,7 +48,9 @@ _HINT = (
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot."""
+    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot
+    delete it.
+    """
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])
@@ -58,7 +60,7 @@ def _spark_scratch() -> Iterator[Path]:
 
 
 class DailyReporter:
-    """Maker of daily reports, at most one at a time.
+    """Daily reports of a daemon, made at most one at a time.
 
     Any thread may call any method. Only `stop` waits for a report, and no method raises.
 
@@ -96,7 +98,7 @@ class DailyReporter:
         self._config = config
 
     def folder(self, role: CheckpointRole) -> Path | None:
-        """Return the folder of the reports, or None without a storage directory."""
+        """Return the folder of the reports, or None if there is no storage directory."""
         if self._config.report_directory:
             return Path(self._config.report_directory)
         storages = role.image_folders()

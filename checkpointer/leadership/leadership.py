@@ -111,7 +111,7 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this daemon is known to hold the lock; False without a lock."""
+        """Whether this daemon is known to hold the lock; False if no lock is configured."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
     @property
@@ -139,7 +139,7 @@ class Leadership:
         return held_back(state, now, required=settings.required, late=late, others=cut_off)
 
     def lease_basis(self) -> LeaseBasis | None:
-        """Return the basis of a checkpoint that begins now; None without a lock."""
+        """Return the basis of a checkpoint that begins now, or None if no lock is configured."""
         state = self._state
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
@@ -162,7 +162,7 @@ class Leadership:
                 self._changed.wait(self._pause())
 
     def state(self) -> LeaderState | None:
-        """Return the state for status and metrics; None without a lock."""
+        """Return the state for status and metrics, or None if no lock is configured."""
         if self._backend is None:
             return None
         state = self._state

@@ -170,7 +170,7 @@ def refuse_input(output: Path, source: Path, name: str) -> None:
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return the callback that parses an option's string; None stays None. A ValueError of `parse` is a usage error."""
+    """Return a callback that parses an option's string; None stays None, and a ValueError becomes a usage error."""
 
     def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
         try:

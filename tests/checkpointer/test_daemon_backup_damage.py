@@ -1,4 +1,4 @@
-"""A backup node whose images are all damaged: it sets them aside and continues from the NameNode's image."""
+"""A backup node whose images are all damaged sets them aside and continues from the NameNode's image."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
 
 
 def test_images_damaged_while_in_sync_are_replaced(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """The image of the NameNode has the same name. The open segment remains, and its edits are not fetched."""
+    """The image of the NameNode has the same name as the damaged image. The open segment remains, and its edits are not
+    fetched.
+    """
     namenode.started_at = 1000
     daemon.follow()
     namenode.write(5)
@@ -252,7 +254,7 @@ def test_node_whose_images_are_all_damaged_starts(namenode: NamenodeDouble, tmp_
         daemon.follow()
         assert_started_over(namenode, daemon, damaged)
         assert_continues(namenode, daemon)
-    # all that was set aside can be examined: also the edits of the previous run
+    # everything that was set aside can be examined, including the edits of the previous run
     (folder,) = (daemon.folder.parent / NOT_COMPARED).iterdir()
     assert list_segments(folder)
 

@@ -44,8 +44,8 @@ def test_file_renamed_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> None:
-    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of 3.x leave
-    one.
+    """Upgrades replay edits of Hadoop 2.7 with such a truncate. Renames before Hadoop 3.3 leave no block list in the
+    diff; renames of newer releases leave a block list.
     """
     cut = ops.TruncateOp(
         src="/z/g",
@@ -69,7 +69,9 @@ def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> Non
 
 
 def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
-    """Therefore, the NameNode logs a truncate in place, and the last block stays unchanged until the file is closed."""
+    """Without a block list, the NameNode logs a truncate in place, and the last block stays unchanged until the file is
+    closed.
+    """
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -157,7 +159,9 @@ def test_rename_within_the_same_directory(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_rename_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
-    """z0 is older than the move, so changes belong to s1. z2 is newer, so they belong to z2, which s1 also reads."""
+    """The snapshot z0 is older than the move, so changes below the moved directory belong to s1. The snapshot z2 is
+    newer, so the changes belong to z2, whose diffs s1 also reads.
+    """
     moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
     found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
     assert found.references() == [(found.ids["/s/d"], "", 0), (found.ids["/s/d"], "d", 1)]
@@ -240,7 +244,7 @@ def test_deletion_of_a_moved_file(tmp_path: Path, layout: int) -> None:
     file = found.ids["/s/f"]
     assert found.references() == [(file, "f", 0)]
     assert found.at("s0")["/f"] == file
-    # 2.7 does not change the block list; 3 drops blocks that no snapshot needs.
+    # Hadoop 2.7 does not change the block list; Hadoop 3 drops blocks that no snapshot needs.
     kept = [block.blockId for block in found.image.inodes[file].file.blocks]
     assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
 

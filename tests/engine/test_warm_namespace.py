@@ -155,7 +155,7 @@ def test_image_whose_file_has_children_is_refused_before_a_save(tmp_path: Path, 
 
 @pytest.mark.parametrize("wrong_digest", [False, True])
 def test_image_that_failed_its_check_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
-    """A role that loads the image again then receives the error, and skips the image."""
+    """A role that loads the image again receives the same error, and skips the image."""
     with WarmNamespace() as warm:
         path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
         right = md5_path(path).read_text()

@@ -43,7 +43,7 @@ def missing_segments(
     """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
 
     Raises:
-        TransactionGapError: some transactions are missing both here and at the NameNode.
+        TransactionGapError: some transactions are missing both on this node and at the NameNode.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [
@@ -74,7 +74,7 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start over has linked our image with the name of the NameNode's image
+    # folders into which an incomplete start-over has linked our image with the name of the NameNode's image
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
@@ -145,7 +145,7 @@ class BackupFollower:
         Raises:
             TransactionGapError: the NameNode lacks transactions after its newest image.
             RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: see their classes.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         try:
             self._reach(target, observer)
@@ -209,7 +209,9 @@ class BackupFollower:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _image_txid(self) -> int:
-        """Return the newest transaction of our usable images; 0 without one. The next load reports the reason."""
+        """Return the newest transaction of our usable images; 0 if no image is usable. The next load reports the
+        reason.
+        """
         try:
             return self.storage.latest_image().txid
         except StorageError:

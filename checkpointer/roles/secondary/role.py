@@ -86,7 +86,7 @@ class SecondaryDetails(RoleDetails):
 
 
 class SecondaryRole:
-    """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+    """Role that makes checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: settings from the cluster's configuration files.
@@ -154,10 +154,10 @@ class SecondaryRole:
         # whether the code for merges was loaded in advance
         self._is_warm = False
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the checkpoint directories; this does not require a running NameNode.
+        """Lock the checkpoint directories, which does not require a running NameNode.
 
         Args:
             cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
@@ -295,7 +295,8 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image, but no edits, because edits are much smaller.
+        """If this node already has an image, fetch the NameNode's newest image. Do not fetch edits, because they are
+        much smaller.
 
         In shadow mode, also fetch the first image. The first call loads the code for merges.
         """

@@ -121,7 +121,7 @@ class NamenodeRolls:
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
         """Return a signature that replaces a roll's signature: for the finalized segments after our newest image, or
-        else after the NameNode's.
+        else after the NameNode's newest image.
         """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)

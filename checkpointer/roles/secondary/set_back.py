@@ -5,7 +5,7 @@
 The proof depends on the origin of an image:
 
 - Just made: the NameNode has all segments of the image, and the base image. Until this is proven, the image is pending.
-- Made here earlier: the NameNode has the last segments of the image, which its provenance lists.
+- Made by this node earlier: the NameNode has the last segments of the image, which its provenance lists.
 - Fetched: the NameNode still has the image.
 
 If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first

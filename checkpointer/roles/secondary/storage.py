@@ -53,7 +53,7 @@ class SecondaryStorage:
     def restores(self, restores: bool) -> None:
         self._directories.retries = restores
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Lock the directories, create missing directories, and remove the leftovers of a killed run.
@@ -161,7 +161,7 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return the reason why there is no space for the next image or edits, or "" if there is space or if this is
+        """Return the reason why there is no space for the next image or edits, or "" if there is space or the space is
         unknown.
         """
         with suppress(HdfsError, OSError):
@@ -220,7 +220,7 @@ class SecondaryStorage:
         self._check_left()
 
     def restore(self) -> None:
-        """Retry dropped directories, and format new directories if others are formatted."""
+        """Retry dropped directories, and format new directories if other directories are formatted."""
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories have different VERSIONs; the next checkpoint makes them equal")
         else:

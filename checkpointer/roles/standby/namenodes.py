@@ -169,8 +169,8 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """Return the newest transaction of the active NameNode (the maximum if there are several), or None without an
-        active NameNode.
+        """Return the newest transaction of the active NameNode (the maximum if there are several), or None if no
+        NameNode is active.
         """
 
         def ask(node: _NameNodeClients) -> int | None:

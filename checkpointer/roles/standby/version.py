@@ -27,9 +27,9 @@ from image_format.layout import check_supported
 class VersionAction(Enum):
     """Action that the VERSION of the active NameNode requires.
 
-    NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
-    upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an upgrade
-    or a rollback began another history; fetch the active's image, like `hdfs namenode -bootstrapStandby`.
+    NONE: the VERSION equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a
+    rolling upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an
+    upgrade or a rollback began another history; fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
     """
 
     NONE = "none"
