@@ -30,7 +30,7 @@ from checkpointer.errors import TransferError
 from checkpointer.merging.engines import load_ahead
 from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress
-from checkpointer.roles.secondary.agreement import needed_logs
+from checkpointer.roles.secondary.agreement import finalized_after, needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
@@ -368,6 +368,7 @@ class SecondaryRole:
         # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
+        self._fetch_for_archive(base_txid, info, witness, observer.cancelled)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
         base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
@@ -383,6 +384,16 @@ class SecondaryRole:
                 verdict.reason,
             )
         return result
+
+    def _fetch_for_archive(
+        self, base_txid: int, info: StorageInfo, witness: NamenodeWitness, cancelled: Callable[[], bool]
+    ) -> None:
+        """Fetch the segments between our newest image and the NameNode's, which only an archive needs."""
+        ours = self._storage.latest_image()
+        if self._config.archive.directory and ours is not None and ours.txid < base_txid:
+            manifest = self._calls.call(lambda client: client.edit_log_manifest(ours.txid + 1), cancelled)
+            logs = [each for each in finalized_after(manifest, ours.txid) if each.last <= base_txid]
+            self._fetcher.optional_segments(logs, info, witness, cancelled=cancelled)
 
     def _base(
         self,
