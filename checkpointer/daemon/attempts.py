@@ -37,6 +37,7 @@ from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
@@ -347,7 +348,13 @@ class CheckpointAttempts:
         """Offer the newest image to the NameNodes that still need it, without a new checkpoint."""
         offers = self._upload(force=force)
         outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
-        return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+        answer = _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+        alarm = next(iter(self.role.alarms()), None) if force else None
+        if alarm is None or answer.details.get("exitCode"):
+            return answer
+        # the role may lack edits that exist at the NameNode
+        details = {"exitCode": ExitCode.FAILURE, "hint": getattr(alarm, "hint", "")}
+        return TriggerResult(answer.state, f"{answer.message}, but {alarm}", {**answer.details, **details})
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
         targets, takes_from = self.role.targets, self.forecast.takes_from
