@@ -42,7 +42,7 @@ from checkpointer.set_back.namenode_witness import NamenodeWitness
 from checkpointer.set_back.proof import set_back
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.set_back.start_over import LostPast
-from checkpointer.storage.usable_images import ImageCopy, content_fault
+from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
@@ -53,7 +53,6 @@ from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.names import image_name
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer_counter import TransferCounter
@@ -257,21 +256,9 @@ class SecondaryRole:
         if newest is None:
             return Progress(-1, txid, None)
         # A fetched image has no checkpoint time; otherwise, after a later fault, it would appear as a new checkpoint.
-        return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
-
-    def _made_here(self, txid: int) -> Path | None:
-        """Return an intact copy of the image at `txid` if this node made it; shadow mode neither uploads nor replaces
-        the copy.
-        """
-        paths = (folder / image_name(txid) for folder in self._storage.image_folders())
-        ours = (path for path in paths if path.is_file() and self._is_ours(txid, path))
-        return next((path for path in ours if not content_fault(path)), None)
-
-    def _is_ours(self, txid: int, path: Path) -> bool:
-        try:
-            return self._past.is_ours(ImageId(txid, image_md5(path)))
-        except HdfsError:
-            return False
+        return Progress(
+            newest.txid, txid, newest.written_at if self._past.made_here(newest.txid, newest.path) else None
+        )
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -411,9 +398,16 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
-        if self._config.shadow and not refetch and (made := self._made_here(txid)) is not None:
+        if self._config.shadow and not refetch and (made := self._guard.copy_made_here(txid)) is not None:
             return made
-        image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+        try:
+            image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+        except TransferError as error:
+            # a NameNode keeps few images, but may still have the edits that prove ours
+            proved = None if refetch or error.status not in NO_SUCH_IMAGE else self._guard.proved_copy(txid, witness)
+            if proved is None:
+                raise
+            return proved
         if fetched:
             self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
             self._uploader.holds(self._address, txid)
@@ -441,7 +435,7 @@ class SecondaryRole:
             lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
             timeout=self._config.transfer_timeout,
             cancelled=cancelled,
-            lacks=lambda txid: self._config.shadow and self._made_here(txid) is not None,
+            lacks=lambda txid: self._config.shadow and self._guard.copy_made_here(txid) is not None,
         )
 
     def _forget_offers(self) -> None:

@@ -17,7 +17,7 @@ NameNode has the segments before the base image, from the last identifying segme
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,8 +36,10 @@ from checkpointer.set_back.proof import (
 )
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.set_back.start_over import LostPast
+from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_frames import whole_segments
 
@@ -112,6 +114,13 @@ class SecondaryPast:
         provenance = self.provenances.of(image.md5)
         return provenance is not None and bool(provenance.runs)
 
+    def made_here(self, txid: int, path: Path) -> bool:
+        """Return whether this node made the image in a file; False if its digest cannot be read."""
+        try:
+            return self.is_ours(ImageId(txid, image_md5(path)))
+        except HdfsError:
+            return False
+
     def compare(self, image: ImageId, witness: Witness) -> PastVerdict:
         """Compare the provenance of an image with the NameNode's present past."""
         pending = self._pending
@@ -151,6 +160,21 @@ class PastGuard:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
         ahead = (held.txid for held in held_images(self.storage.image_folders()) if held.txid > txid)
         return next(filter(self.storage.is_whole, ahead), None)
+
+    def copy_made_here(self, txid: int) -> Path | None:
+        """Return an intact copy of the image at `txid` if this node made it."""
+        return next((path for path in self._intact_copies(txid) if self.past.made_here(txid, path)), None)
+
+    def proved_copy(self, txid: int, witness: Witness) -> Path | None:
+        """Return an intact copy of the image at `txid` if the image belongs to the NameNode's past."""
+        for path in self._intact_copies(txid):
+            if self.past.compare(ImageId(txid, image_md5(path)), witness).holds:
+                return path
+        return None
+
+    def _intact_copies(self, txid: int) -> Iterator[Path]:
+        paths = (folder / image_name(txid) for folder in self.storage.image_folders())
+        return (path for path in paths if path.is_file() and not content_fault(path))
 
     def set_aside(self, verdict: PastVerdict) -> None:
         """Move images and edits away, because `verdict` requires the node to start over."""
