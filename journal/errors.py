@@ -9,10 +9,7 @@ from hadoop_common.exit_codes import ExitCode
 
 _RUNNING = 'If every copy is damaged, do not restart a NameNode that is running: docs/runbook.md, "Gap in the edits".'
 _FETCH_WHOLE = f"Use another copy of this segment, from the NameNode or from another journal directory. {_RUNNING}"
-_FETCH_AGAIN = (
-    "Use another copy of this segment, from the NameNode or from another journal directory; `checkpointer edits recover` "
-    f"extracts the operations before the damage. {_RUNNING}"
-)
+_FETCH_AGAIN = f"{_FETCH_WHOLE} `checkpointer edits recover` extracts the operations before the damage."
 
 
 class JournalError(HdfsError):
