@@ -19,7 +19,6 @@ from typing import Any
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
-from checkpointer.daemon.checkpoint_alarms import UPLOAD_HINT
 from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule, TriggerReason
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.lake import LakeAppender
@@ -32,6 +31,7 @@ from checkpointer.leadership.leadership_state import LeaseBasis
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
 from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.image_acceptance import upload_hint
 from checkpointer.transfer.namenode_settings import SETTINGS_HINT
 from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError, CheckpointError
@@ -393,7 +393,9 @@ class CheckpointAttempts:
             "bytes": upload.size,
         }
         if upload.error:
-            fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=UPLOAD_HINT, **fields)
+            fault.occurred(
+                f"upload to {upload.address} failed: {upload.error}", hint=upload_hint(upload.error), **fields
+            )
         elif upload.refusal:
             fault.forget()
             _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
-from checkpointer.transfer.image_acceptance import longer_period
+from checkpointer.transfer.image_acceptance import longer_period, upload_hint
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
@@ -16,7 +16,6 @@ from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check earlier failures; then `checkpointer checkpoint --force` requests a checkpoint now."
-UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
 # a single failure may be transient
 _REPEATED = 2
 _SAVE = "save"
@@ -127,7 +126,7 @@ def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]
         Alarm(
             f"{target.address} does not receive the image at txid {progress.image_txid}: "
             f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
-            UPLOAD_HINT,
+            upload_hint(target.error),
             "upload",
         )
         for target in role.targets

@@ -130,6 +130,23 @@ def test_repeated_transfer_failures_are_an_alarm(
     ]
 
 
+def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(
+    service: CheckpointService, role: FakeRole
+) -> None:
+    """Its newest image is old, and the edits after this image may be purged."""
+    error = "PutImage failed. java.io.IOException: No targets in destination storage!?"
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", error)]
+    assert "Do not restart" in service.request(force=True, wait=True).details["hint"]
+    target = role.targets[0]
+    for _ in range(2):
+        target = target.failed(ImageKind.IMAGE, error, at=START, now=0.0, wait=0.0)
+    role.targets = (target,)
+    service.poll()
+    (alarm,) = service.status()["alarms"]
+    assert "-restoreFailedStorage" in service.status()["nextSteps"][alarm]
+
+
 def test_a_forced_attempt_that_failed_is_retried(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
