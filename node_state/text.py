@@ -64,7 +64,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
 def _image(state: Mapping[str, Any], now: float) -> str:
     txid = state.get("imageTxid")
     parts = ["none" if txid == -1 else "unknown" if txid is None else f"txid {txid}"]
-    if state.get("savedAt") is not None:
+    # the newest image may have been fetched since, or the last image may be a rollback image
+    if state.get("savedAt") is not None and state.get("savedTxid") == txid:
         parts.append(f"made {ago_text(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
         if state.get("imageBytes"):
             parts.append(byte_count(state["imageBytes"]))

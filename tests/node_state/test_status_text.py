@@ -62,7 +62,13 @@ def test_alarm_is_followed_by_its_next_step() -> None:
 
 def test_status_lines_of_the_last_checkpoint() -> None:
     seconds = {"fetch": 2.0, "load": 1.0, "replay": 3.0, "save": 4.0, "upload": 0.5}
-    record = CheckpointRecord(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
+    record = CheckpointRecord(saved_at=NOW - 60, saved_txid=9, last_reason="txns", last_seconds=seconds)
     found = dict(lines(image_txid=9, record=record))
     assert found["last took"] == "fetch 2.0 s, load 1.0 s, replay 3.0 s, save 4.0 s, upload 0.5 s"
     assert found["image"].endswith("(by transactions)")
+
+
+def test_time_of_another_image_is_not_shown() -> None:
+    """The newest image was fetched after the last checkpoint, or the last checkpoint made a rollback image."""
+    record = CheckpointRecord(saved_at=NOW - 60, saved_txid=389, last_reason="forced", image_bytes=8800)
+    assert dict(lines(image_txid=237, record=record))["image"] == "txid 237"
