@@ -14,11 +14,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from archive.adding import AddOptions, add_directory
 from archive.archive import Archive, open_archive
 from archive.catalogue import MAIN
-from archive.checking import check_archive
+from archive.checking import check_archive, check_images
 from archive.encryption import ArchiveKey
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.moments import moments, view_of
 from archive.object_store import FolderStore, FsspecStore
+from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
@@ -352,3 +353,23 @@ def test_file_system_errors_contain_no_credentials() -> None:
             act()
         assert "***@a/c?sv=1&sig=***" in caught.value.message
         assert "abc" not in caught.value.message
+
+
+def test_image_after_an_upgrade_is_not_called_damaged(archive: Archive, tmp_path: Path) -> None:
+    """Replay of the edits before the upgrade has their layout."""
+    nn = storage(tmp_path / "nn", ImageBuilder(-66))
+    version = nn / "current" / "VERSION"
+    version.write_text(version.read_text().replace(f"={HADOOP3}", "=-66"))
+    before = segment(nn, BASE_TXID, mkdir("/a", 16386), layout=-66)
+    add_directory(archive, nn)
+    merge_directory(plan_directory(nn), MergeSettings(layout_version=HADOOP3))
+    version.write_text(version.read_text().replace("=-66", f"={HADOOP3}"))
+    last = segment(nn, before, mkdir("/b", 16387))
+    (nn / "current" / image_name(BASE_TXID)).unlink()
+    (added,) = add_directory(archive, nn).images
+    assert added.txid == before
+    assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
+    report = check_archive(archive)
+    check_images(archive, tmp_path, MergeSettings(), report)
+    assert "upgrade" in report.images[added.name]
+    assert report.sound
