@@ -11,7 +11,7 @@ The role prevents these faults:
 - An image of two pasts is offered. The role compares base image and segments with the NameNode's after the merge, and
   again immediately before the upload (`_confirm`).
 - An image that already contains the roll is treated as valid. The roll wrote the last transaction, so such an image
-  belongs to a lost past; the role sets the image aside.
+  belongs to a lost past; the role starts over.
 - A NameNode rolls its log although we cannot make its checkpoints. The role checks its namespace and layout before the
   roll.
 """
@@ -40,7 +40,7 @@ from checkpointer.roles.secondary.set_back import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.namenode_witness import NamenodeWitness
 from checkpointer.set_back.proof import set_back
-from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.provenance import ProvenanceStore, image_md5
 from checkpointer.set_back.start_over import LostPast
 from checkpointer.storage.usable_images import ImageCopy, content_fault
 from checkpointer.transfer.common import TransferCancelledError
@@ -130,9 +130,7 @@ class SecondaryRole:
         # namespace at the last checkpoint; VERSION may be older during a rolling upgrade
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        self._past = SecondaryPast(
-            ProvenanceStore(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
-        )
+        self._past = SecondaryPast(ProvenanceStore(self._storage.image_folders), self._storage.held_images)
         host, port = config.namenode_rpc_addresses[0]
         self._rpc_address = host_port(host, port)
         self._namenode = f"NameNode {self._rpc_address}"
@@ -283,7 +281,7 @@ class SecondaryRole:
             # A reformatted NameNode has another namespace, which requires an operator's attention.
             self._rolls.check_namespace(self._stopping)
             reason = f"our newest image is at txid {ours}, but the NameNode has written only up to {theirs}"
-            self._guard.set_aside(set_back(reason))
+            self._guard.start_over(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:
                 # If another checkpointer is also running, an image of the NameNode soon contains most segments.
@@ -401,9 +399,12 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
+        is_lost = self._storage.is_lost
+        refetch = refetch or is_lost
         if self._config.shadow and not refetch and (made := self._made_here(txid)) is not None:
             return made
-        image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+        fetch = partial(self._fetcher.image, txid, info, witness, refetch=refetch, cancelled=cancelled)
+        image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         if fetched:
             self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
             self._uploader.holds(self._address, txid)
@@ -421,7 +422,7 @@ class SecondaryRole:
             )
             if not damaged:
                 return None
-        held = (each.txid for each in held_images(self._storage.image_folders()) if each.txid < unreadable_txid)
+        held = (each.txid for each in self._storage.held_images() if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
 
     def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:

@@ -156,6 +156,6 @@ class NamenodeRolls:
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is at txid {newest}, but its last segment ends at {ended}"
-            self.guard.set_aside(set_back(reason))
+            self.guard.start_over(set_back(reason))
         self.position.rolled(signature.current_segment_txid)
         return signature
