@@ -131,6 +131,43 @@ def test_image_that_the_namenode_lacks_is_set_aside_if_all_are_damaged(
     assert_continues(namenode, daemon)
 
 
+def test_damaged_image_is_no_evidence_of_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    """Without its content, an image in the middle of a segment of the NameNode does not prove a set-back."""
+    daemon.follow()
+    namenode.write(5)
+    namenode.roll()
+    newest = daemon.role.latest_image()
+    last = namenode.segments()[-1].last
+    assert last is not None
+    damaged = put_image(daemon.folder, last - 1)
+    damage_content(damaged)
+    namenode.restart()
+    daemon.follow(3)
+    assert in_sync(daemon)
+    assert daemon.role.details().lost_past is None
+    assert daemon.role.latest_image() == newest
+    assert damaged.exists()
+    assert_continues(namenode, daemon)
+
+
+def test_edits_next_to_damaged_images_are_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    """The edits can undo an accidental restore of the NameNode, so `check` has to warn about them."""
+    daemon.follow()
+    namenode.write(5)
+    written = namenode.written
+    namenode.written -= 3
+    # transactions in transit to other journals are not lost
+    daemon.follow()
+    damaged = damage_all(daemon.folder, damage_frame)
+    daemon.follow()
+    lost = daemon.role.details().lost_past
+    assert lost is not None
+    (folder,) = lost.set_aside
+    assert folder.parent.name == LOST_PAST
+    assert [each.last for each in list_segments(folder)] == [written]
+    assert set(damaged) <= {path.name for path in folder.iterdir()}
+
+
 def test_failed_start_over_is_repeated_and_causes_no_rolls(
     namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
