@@ -198,7 +198,8 @@ class CheckpointAttempts:
             if reason is None:
                 self.faults.checkpoint.forget()
                 self.schedule.reset_retries()
-                since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
+                base = "without an image" if progress.image_txid < 0 else f"since the image at {progress.image_txid}"
+                since = f"{counted(progress.behind, 'transaction')} {base}"
                 if force:
                     self.update_forecast()
                     since += self.forecast.unread_edits(progress.journal_txid)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.daemon.checkpoint_schedule import TriggerReason, decide
-from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.role import Progress
 from hadoop_common.configuration import Configuration
 from node_state.text import status_lines
 from servlets.status import TriggerResult, TriggerState
@@ -38,6 +38,13 @@ CONFIG = CheckpointConfig.from_configuration(
     ),
     Role.SECONDARY,
 )
+
+
+@pytest.mark.parametrize(
+    ("image", "journal", "behind"), [(-1, 7, 7), (-1, -1, 0), (-1, 0, 0), (0, 7, 7), (5, 7, 2), (9, 7, 0)]
+)
+def test_number_of_transactions_without_an_image(image: int, journal: int, behind: int) -> None:
+    assert Progress(image, journal, None).behind == behind
 
 
 @pytest.mark.parametrize(

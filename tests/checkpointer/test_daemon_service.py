@@ -74,6 +74,38 @@ def test_latency_from_the_trigger_to_the_image_is_reported(
     assert service.status()["latencySeconds"] == 5
 
 
+def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+    clock.now = PERIOD
+    assert service.poll().state is TriggerState.SKIPPED
+    role.journal = 1
+    result = service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+    role.journal += 1
+    clock.now += PERIOD - 1
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
+    """This also applies to a process that has just started."""
+    role.journal, role.written_at = 1, START - PERIOD + 1
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+    assert service.poll().state is TriggerState.SKIPPED
+    assert service.status()["secondsSinceCheckpoint"] == PERIOD - 1
+    assert service.ready().message == "1 transaction behind, last checkpoint 1 min 39 s ago"
+    clock.now += 1
+    assert service.poll().details["reason"] == "period"
+
+
+def test_checkpoint_is_due_without_an_image(service: CheckpointService, role: FakeRole) -> None:
+    role.journal, role.image, role.written_at = -1, -1, None
+    assert service.request(force=True, wait=True).message == ("no checkpoint is due: 0 transactions without an image")
+    role.journal = 5
+    assert service.ready().message == "5 transactions behind, no checkpoint yet"
+    assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
+    assert service.poll().details["reason"] == "period"
+    assert service.status()["checkpointAt"] == START
+
+
 def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) -> None:
     """Our image may be newer if the NameNode has not accepted our image."""
     config = standby_config()
