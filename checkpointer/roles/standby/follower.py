@@ -57,6 +57,11 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
+_NO_EDITS_HINT = (
+    "No action is needed: the daemon continues with the next finalized segment. To include the edits in the active "
+    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends it "
+    "to the active NameNode, and repeat the request."
+)
 _SLICE_SECONDS = 0.25
 
 
@@ -249,7 +254,7 @@ class JournalFollower:
             rollback = self._tailer.rollback_due
             newest = self._storage.latest_image().txid
             if not rollback and self._warm.last_txid <= newest:
-                raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
+                raise CheckpointError(f"no finalized edits after txid {newest}", hint=_NO_EDITS_HINT)
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
             self.past.saved(ImageId(result.txid, result.saved.md5))
             if rollback:
