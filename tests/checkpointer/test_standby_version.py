@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,6 +212,14 @@ def test_failed_adoption_is_an_alarm_until_it_succeeds(cluster: Cluster, fault: 
         "",
         cluster.says,
     )
+
+
+def test_unreadable_storage_is_not_reported_as_a_difference(cluster: Cluster) -> None:
+    cluster.says, cluster.rolling = changed(layout_version=-67), None
+    shutil.rmtree(cluster.shared)
+    cluster.watch.check()
+    assert cluster.watch.alarm.startswith(f"the cluster's VERSION cannot be compared with ours: {cluster.shared}")
+    assert cluster.moves == []
 
 
 def test_stop_during_the_adoption_is_no_alarm(cluster: Cluster) -> None:
