@@ -15,6 +15,7 @@ from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.usable_images import all_damaged
 from engine.observer import SilentObserver
 from hadoop_common.durable import write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.mapped_file import FailedDiskError
 from hadoop_common.names import image_name, md5_name
 from hadoop_rpc.errors import RpcTimeoutError
@@ -265,6 +266,16 @@ def test_image_that_becomes_damaged_again_is_not_fetched_at_each_check(
     daemon.follow(2)
     assert "this node recently started over" in daemon.role.alarms()[0]
     assert namenode.steps.count("image") == fetched
+
+
+def test_fault_whose_text_counts_down_is_logged_once(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+    daemon.follow()
+    upkeep = daemon.role._parts.upkeep
+    caplog.clear()
+    for seconds in (60, 58, 9):
+        upkeep.note(StorageError(f"this node recently started over, and will do so again in {seconds} s"))
+        assert f"in {seconds} s" in upkeep.alarm
+    assert len(caplog.records) == 1
 
 
 # ---- a start -----------------------------------------------------------------------------------------------
