@@ -12,7 +12,7 @@ from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.alarm_kinds import ROLE
-from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState
+from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, LeaderState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check earlier failures; then `checkpointer checkpoint --force` requests a checkpoint now."
@@ -75,9 +75,14 @@ def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: Ch
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
     if late := lateness(status):
         other = (longer_period(target.error, status.period) for target in role.targets)
-        hint = next(filter(None, other), LATE_HINT)
+        hint = next(filter(None, other), late_hint(status))
         alarms.append(Alarm(late, hint, "late"))
     return alarms
+
+
+def late_hint(status: CheckpointStatus) -> str:
+    """Return the next step for a late checkpoint; a cancellation also blocks requests with `--force`."""
+    return LATE_HINT if status.cancelled is None else f"Checkpoints were cancelled. {ALLOW_AGAIN_HINT}"
 
 
 def lateness(status: CheckpointStatus) -> str:

@@ -126,6 +126,40 @@ def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) 
     assert service.ready().ok
 
 
+def test_cancellation_drops_a_pending_forced_checkpoint(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
+    role.journal, role.fault = 3, StorageError("disk full")
+    assert service.request(force=True, wait=True).state is TriggerState.FAILED
+    service.cancel("enough", prevent_for=0.0)
+    role.fault = None
+    clock.now += 50
+    assert service.poll().state is TriggerState.SKIPPED
+    assert role.merges == 0
+
+
+def test_refused_request_names_the_command_that_ends_the_block(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = 1
+    service.cancel("maintenance", prevent_for=1800.0)
+    refused = service.request(force=True, wait=True)
+    assert refused.message == "no checkpoint may begin for 30 min 0 s: maintenance"
+    assert "--cancel --minutes 0" in refused.details["hint"]
+
+
+def test_alarm_of_a_late_checkpoint_names_the_command_that_ends_the_block(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
+    role.journal = 1
+    service.cancel("maintenance", prevent_for=5 * PERIOD)
+    clock.now += 4 * PERIOD
+    (alarm,) = service.status()["alarms"]
+    assert alarm.startswith("no checkpoint for")
+    assert "--cancel --minutes 0" in service.status()["nextSteps"][alarm]
+    clock.now += PERIOD
+    (alarm,) = service.status()["alarms"]
+    assert "checkpoint --force" in service.status()["nextSteps"][alarm]
+
+
 def test_forced_checkpoint(service: CheckpointService, role: FakeRole) -> None:
     assert service.request(force=True, wait=True).state is TriggerState.SKIPPED
     role.journal = 1
