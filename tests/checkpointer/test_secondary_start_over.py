@@ -35,7 +35,7 @@ def test_images_remain_until_the_namenodes_image_is_stored(node: NamenodeDouble,
             assert secondary.checkpoint().state is TriggerState.FAILED
             assert contents(secondary.folder) == ours
             # neither served nor offered
-            with pytest.raises(StorageError, match="no image yet"):
+            with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
                 secondary.role.latest_image()
             assert secondary.role.details().lost_past is None
     node.steps.clear()

@@ -205,7 +205,8 @@ class SecondaryRole:
     def _newest_image(self) -> ImageCopy:
         newest = self._storage.latest_image()
         if newest is None:
-            raise StorageError("there is no image yet", hint="Wait for the first checkpoint.")
+            lost, first = "the images here do not belong to the NameNode's past", "there is no image yet"
+            raise StorageError(lost if self._storage.is_lost else first, hint="Wait for the next checkpoint.")
         return newest
 
     def segments(self) -> list[EditLogSegment]:
