@@ -67,8 +67,12 @@ class CheckpointStatus:
 
 
 def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
-    """Return the alarms about the role, its checkpoints and its uploads."""
-    alarms = [] if status.fault is None or status.switched_off else [status.fault]
+    """Return the alarms about the role, its checkpoints and its uploads; none if the configuration allows no
+    checkpoints, because earlier faults then never end.
+    """
+    if status.switched_off:
+        return []
+    alarms = [] if status.fault is None else [status.fault]
     alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status)]
     # Less space than usual is free after a new image is complete and before old images are purged.
     if record.phase != _SAVE and (shortage := role.space_shortage()):

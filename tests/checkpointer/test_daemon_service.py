@@ -229,6 +229,67 @@ def test_waiter_makes_its_own_attempt_after_a_failure(service: CheckpointService
         assert second.result().state is TriggerState.DONE
 
 
+def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
+    """Make the checkpoint run until it is cancelled; the events are set when the checkpoint runs and when it has
+    ended.
+    """
+    begun, ended = threading.Event(), threading.Event()
+
+    def during(observer: Observer) -> None:
+        begun.set()
+        wait_until("the cancellation", observer.cancelled)
+        ended.set()
+        raise CheckpointCancelledError("cancelled")
+
+    role.during = during
+    return begun, ended
+
+
+def test_stop_ends_a_checkpoint_and_prevents_others(service: CheckpointService, role: FakeRole) -> None:
+    role.journal = TRANSACTIONS
+    begun, _ = wait_for_cancellation(role)
+    with ThreadPoolExecutor(2) as pool:
+        running = pool.submit(service.poll)
+        assert begun.wait(600)
+        waiting = pool.submit(service.request, force=True, wait=True)
+        service.stop()
+        assert running.result().state is TriggerState.UNAVAILABLE
+        assert waiting.result().state is TriggerState.UNAVAILABLE
+    assert role.merges == 0
+    assert service.status()["failures"] == 0
+    assert service.poll().state is TriggerState.UNAVAILABLE
+    assert not service.live().ok
+
+
+def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
+    service = CheckpointService(
+        role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock, wall=clock.wall
+    )
+    role.journal = 10 * TRANSACTIONS
+    clock.now = 10 * PERIOD
+    results: list[TriggerResult] = [service.poll(), service.request(force=True, wait=True)]
+    results.append(service.request(force=True, wait=False))
+    assert {result.state for result in results} == {TriggerState.UNAVAILABLE}
+    assert all("dfs.ha.standby.checkpoints" in result.message for result in results)
+    assert role.merges == 0
+    assert service.ready().ok
+    status = service.status()
+    assert status["enabled"] is False
+    lines = status_lines(status | {"url": "http://here"}, START, None)
+    assert f"{'checkpoints':<16}switched off by the configuration" in lines
+
+
+def test_faults_before_checkpoints_were_disabled_are_no_alarms(role: FakeRole, clock: Clock) -> None:
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+    role.journal, role.fault, role.raised = TRANSACTIONS, StorageError("disk full"), ["edits are not followed"]
+    for _ in range(2):
+        service.request(force=True, wait=True)
+    assert [alarm.partition(" ")[0] for alarm in service.status()["alarms"]] == ["edits", "checkpoint"]
+    service.reconfigure(standby_config(**{"dfs.ha.standby.checkpoints": "false"}))
+    assert service.status()["alarms"] == []
+    assert service.ready().ok
+
+
 def test_service_without_timely_checkpoints_is_not_ready(
     service: CheckpointService, role: FakeRole, clock: Clock
 ) -> None:
