@@ -336,7 +336,7 @@ class WarmNamespace:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
             StorageError: the image could not be saved in any folder, or the image of the last `save` cannot be opened;
                 nothing is loaded.
-            CheckpointCancelledError: the observer cancelled; no part of the new image remains.
+            CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
         self._rebase()
         with self.gate.occupying():

@@ -24,10 +24,10 @@ from hadoop_common.cli.service_logging import logging_options, set_up_logging
 def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, log_config: Path | None) -> None:
     """Serve a read-only page about the NameNodes, JournalNodes, daemons and failover controllers of several clusters.
 
-    The page shows the nodes that each configuration names, and those of checkpointer.console.peers. The command queries
-    them only while a browser shows the page. If one of several configurations is faulty, the page shows its fault, and
-    its nodes as soon as it is repaired. Clients are not authenticated: every client that reaches the server by an
-    address or name of this host can read the page. SIGTERM and SIGINT stop the server.
+    The page shows the nodes that each configuration names, and the nodes in checkpointer.console.peers. The command
+    queries them only while a browser shows the page. If one of several configurations is faulty, the page shows its
+    fault, and its nodes as soon as it is repaired. Clients are not authenticated: every client that reaches the server
+    by an address or name of this host can read the page. SIGTERM and SIGINT stop the server.
 
     \b
     Example: checkpointer console --conf /etc/hadoop/conf --conf /etc/hadoop/conf.backup

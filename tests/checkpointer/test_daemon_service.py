@@ -74,38 +74,6 @@ def test_latency_from_the_trigger_to_the_image_is_reported(
     assert service.status()["latencySeconds"] == 5
 
 
-def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
-    clock.now = PERIOD
-    assert service.poll().state is TriggerState.SKIPPED
-    role.journal = 1
-    result = service.poll()
-    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
-    role.journal += 1
-    clock.now += PERIOD - 1
-    assert service.poll().state is TriggerState.SKIPPED
-
-
-def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """This also applies to a process that has just started."""
-    role.journal, role.written_at = 1, START - PERIOD + 1
-    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
-    assert service.poll().state is TriggerState.SKIPPED
-    assert service.status()["secondsSinceCheckpoint"] == PERIOD - 1
-    assert service.ready().message == "1 transaction behind, last checkpoint 1 min 39 s ago"
-    clock.now += 1
-    assert service.poll().details["reason"] == "period"
-
-
-def test_checkpoint_is_due_without_an_image(service: CheckpointService, role: FakeRole) -> None:
-    role.journal, role.image, role.written_at = -1, -1, None
-    assert service.request(force=True, wait=True).message == ("no checkpoint is due: 0 transactions without an image")
-    role.journal = 5
-    assert service.ready().message == "5 transactions behind, no checkpoint yet"
-    assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
-    assert service.poll().details["reason"] == "period"
-    assert service.status()["checkpointAt"] == START
-
-
 def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) -> None:
     """Our image may be newer if the NameNode has not accepted our image."""
     config = standby_config()
@@ -124,40 +92,6 @@ def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) 
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0
     assert service.ready().ok
-
-
-def test_cancellation_drops_a_pending_forced_checkpoint(
-    service: CheckpointService, role: FakeRole, clock: Clock
-) -> None:
-    role.journal, role.fault = 3, StorageError("disk full")
-    assert service.request(force=True, wait=True).state is TriggerState.FAILED
-    service.cancel("enough", prevent_for=0.0)
-    role.fault = None
-    clock.now += 50
-    assert service.poll().state is TriggerState.SKIPPED
-    assert role.merges == 0
-
-
-def test_refused_request_names_the_command_that_ends_the_block(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = 1
-    service.cancel("maintenance", prevent_for=1800.0)
-    refused = service.request(force=True, wait=True)
-    assert refused.message == "no checkpoint may begin for 30 min 0 s: maintenance"
-    assert "--cancel --minutes 0" in refused.details["hint"]
-
-
-def test_alarm_of_a_late_checkpoint_names_the_command_that_ends_the_block(
-    service: CheckpointService, role: FakeRole, clock: Clock
-) -> None:
-    role.journal = 1
-    service.cancel("maintenance", prevent_for=5 * PERIOD)
-    clock.now += 4 * PERIOD
-    (alarm,) = service.status()["alarms"]
-    assert alarm.startswith("no checkpoint for")
-    assert "--cancel --minutes 0" in service.status()["nextSteps"][alarm]
-    clock.now += PERIOD
-    (alarm,) = service.status()["alarms"]
-    assert "checkpoint --force" in service.status()["nextSteps"][alarm]
 
 
 def test_forced_checkpoint(service: CheckpointService, role: FakeRole) -> None:
@@ -227,67 +161,6 @@ def test_waiter_makes_its_own_attempt_after_a_failure(service: CheckpointService
         go_on.set()
         assert first.result().state is TriggerState.FAILED
         assert second.result().state is TriggerState.DONE
-
-
-def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
-    """Make the checkpoint run until it is cancelled; the events are set when the checkpoint runs and when it has
-    ended.
-    """
-    begun, ended = threading.Event(), threading.Event()
-
-    def during(observer: Observer) -> None:
-        begun.set()
-        wait_until("the cancellation", observer.cancelled)
-        ended.set()
-        raise CheckpointCancelledError("cancelled")
-
-    role.during = during
-    return begun, ended
-
-
-def test_stop_ends_a_checkpoint_and_prevents_others(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = TRANSACTIONS
-    begun, _ = wait_for_cancellation(role)
-    with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(service.poll)
-        assert begun.wait(600)
-        waiting = pool.submit(service.request, force=True, wait=True)
-        service.stop()
-        assert running.result().state is TriggerState.UNAVAILABLE
-        assert waiting.result().state is TriggerState.UNAVAILABLE
-    assert role.merges == 0
-    assert service.status()["failures"] == 0
-    assert service.poll().state is TriggerState.UNAVAILABLE
-    assert not service.live().ok
-
-
-def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
-    service = CheckpointService(
-        role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock, wall=clock.wall
-    )
-    role.journal = 10 * TRANSACTIONS
-    clock.now = 10 * PERIOD
-    results: list[TriggerResult] = [service.poll(), service.request(force=True, wait=True)]
-    results.append(service.request(force=True, wait=False))
-    assert {result.state for result in results} == {TriggerState.UNAVAILABLE}
-    assert all("dfs.ha.standby.checkpoints" in result.message for result in results)
-    assert role.merges == 0
-    assert service.ready().ok
-    status = service.status()
-    assert status["enabled"] is False
-    lines = status_lines(status | {"url": "http://here"}, START, None)
-    assert f"{'checkpoints':<16}switched off by the configuration" in lines
-
-
-def test_faults_before_checkpoints_were_disabled_are_no_alarms(role: FakeRole, clock: Clock) -> None:
-    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
-    role.journal, role.fault, role.raised = TRANSACTIONS, StorageError("disk full"), ["edits are not followed"]
-    for _ in range(2):
-        service.request(force=True, wait=True)
-    assert [alarm.partition(" ")[0] for alarm in service.status()["alarms"]] == ["edits", "checkpoint"]
-    service.reconfigure(standby_config(**{"dfs.ha.standby.checkpoints": "false"}))
-    assert service.status()["alarms"] == []
-    assert service.ready().ok
 
 
 def test_service_without_timely_checkpoints_is_not_ready(
