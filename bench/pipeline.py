@@ -188,7 +188,7 @@ def _lake_sums(lake: str) -> dict[str, tuple[int, int]]:
 
 
 def _commits(lake: str) -> list[float]:
-    """Return the seconds of commits that replace the files of the table `images`."""
+    """Return the seconds of commits that replace the files of the `images` table."""
     from pipeline.lake.lake import images_table
     from pipeline.lake.writing import LakeFileWriter
 

@@ -31,8 +31,9 @@ Numbers = npt.NDArray[np.int64]
 class Tree:
     """Directories, their files and all names, as a function of size and seed.
 
-    The number of files per directory follows a Pareto distribution: half of the directories have two or fewer, and a
-    few directories have most files. The tree needs about 20 bytes of memory per directory, and no memory for files.
+    The number of files per directory follows a Pareto distribution: half of the directories have two or fewer files,
+    and a few directories have most of the files. The tree needs about 20 bytes of memory per directory, and no memory
+    for files.
 
     Args:
         inodes: files and directories, including the root; at least LEAST_INODES.

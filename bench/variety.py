@@ -17,7 +17,7 @@ _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _MEDIAN_SIZE, _SIZE_SIGMA = 2 << 20, 2.6
 _EMPTY_SHARE = 0.03
-_RARE = 5_000  # one inode in 5,000 has an ACL, and another one has an xattr
+_RARE = 5_000  # one inode in 5,000 has an ACL, and another inode in 5,000 has an xattr
 _QUOTA_STEP = 500
 _SKEW = 3
 

@@ -1,13 +1,14 @@
 """Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
-A verification is not started, running or finished. `confirm` starts it if necessary and waits for the result,
-so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
+A verification has three states: not started, running, and finished. `confirm` starts it if necessary and waits for the
+result, so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -70,12 +71,14 @@ class ImageVerification:
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
-        # When a rolling upgrade ends, the files of its rollback image are renamed.
+        # Read now, because the files of a rollback image are renamed when the rolling upgrade ends.
         self._expected = _expected_digest(image.path)
         self.fault: Exception | None = None
         self.begun: BegunDigest | None = None
         self.then: Callable[[Callable[[], None]], None] | None = None
         self._unwanted = threading.Event()
+        self._may_read = threading.Event()
+        self._may_read.set()
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
     def _verify_beside(self) -> None:
@@ -97,6 +100,7 @@ class ImageVerification:
             self.then = self.begun = None
 
     def _check_wanted(self) -> None:
+        self._may_read.wait()
         if self._unwanted.is_set():
             raise CheckpointCancelledError("the result for the image is no longer needed")
 
@@ -104,6 +108,15 @@ class ImageVerification:
         """Start the verification, which uses one core."""
         if self._thread.ident is None:
             self._thread.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Suspend the verification's reads until the context ends, because they would delay the context's own reads."""
+        self._may_read.clear()
+        try:
+            yield
+        finally:
+            self._may_read.set()
 
     def confirm(self) -> None:
         """Wait for the result.

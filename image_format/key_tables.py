@@ -55,7 +55,7 @@ class IdTable:
     """Rows by inode id; entries are never removed.
 
     Attributes:
-        slots: pairs of id and row; see `kernels.tables.find_number`.
+        slots: pairs of an id and a row; see `kernels.tables.find_number`.
     """
 
     def __init__(self, allocator: ArrayAllocator) -> None:
@@ -132,7 +132,7 @@ class BytesTable:
         return number
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
-        """Add new keys, each to its group, like `add`, but faster for many keys."""
+        """Add new keys, each to its group, as `add` does, but faster for many keys."""
         if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)

@@ -71,7 +71,8 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
     A segment ends where the next segment begins, because the writer of the next segment had recovered all earlier
     segments. A copy with later transactions comes from a fenced writer (JournalSet.chainAndMakeRedundantStreams
-    compares only first txids). The best copies reach this end; finalized copies follow, and then longer copies.
+    compares only first txids). The copies of a segment are ordered by these criteria: whether the copy reaches this
+    end, whether it is finalized, and its length.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:

@@ -23,8 +23,8 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     """Make the blueprint of POST /namespace/OPERATION with a JSON object of arguments, and of GET
     /namespace/{status,list,tree}.
 
-    400 means invalid arguments, 409 a refusal by the namespace, and 503 that the NameNode does not serve. Each of these
-    responses contains the reason in `error`.
+    400 means invalid arguments, 409 a refusal by the namespace, and 503 that the NameNode does not serve requests. Each
+    of these responses contains the reason in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {

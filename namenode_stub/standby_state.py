@@ -43,7 +43,7 @@ class StandbyState:
         """Prepare the state without loading anything.
 
         Raises:
-            StorageError: shared edits are not configured or belong to another namespace, or there is no image here.
+            StorageError: shared edits are not configured or belong to another namespace, or this node has no image.
         """
         self._parts = parts
         settings = parts.config.standby

@@ -68,7 +68,7 @@ class ReportedState(Protocol):
 
 
 class StatusPages:
-    """Blueprints of the pages; each request reads the node's present state."""
+    """Blueprints of the pages; each request reads the node's current state."""
 
     def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
         self._parts = parts
@@ -88,7 +88,7 @@ class StatusPages:
         """Return the response to GET /status.
 
         - `role`: active or standby;
-        - `failure`: reason why the NameNode does not serve, "" while it serves;
+        - `failure`: reason why the NameNode does not serve requests, "" while it serves them;
         - `checkpointTxid`: transaction id of the newest image;
         - `rpcAddress`: address of the RPC server, "" if there is none;
         - `images`: files in the first readable directory;

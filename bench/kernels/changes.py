@@ -117,7 +117,7 @@ def _put_delete(out, pos, state, path, size):
 
 @kernel
 def _make_partition(out, pos, tree, state, path):
-    """Append OP_MKDIR of a partition and record the partition, in place of an older one if there are too many."""
+    """Append OP_MKDIR of a partition and record the partition, in place of an older partition if there are too many."""
     directory = 1 + chance(state, state.levels[4] - 1)
     state.numbers[NAMES] += 1
     size = _path_below(path, tree, directory, LOAD, state.numbers[NAMES])

@@ -151,7 +151,7 @@ def _put_name(out, pos, tree, style, key, number, count):
 
 @kernel
 def _pick(bits, first, count):
-    """Choose one of `count` styles; the last one is rarely chosen."""
+    """Choose one of `count` styles; the last style is rarely chosen."""
     if below(bits >> np.uint64(32), _SELDOM) == 0:
         return first + count - 1
     return first + below(bits & np.uint64(0xFFFFFFFF), count - 1)

@@ -126,7 +126,7 @@ def _image(
 
 
 def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
-    """Return codec and layout version of an image; both are None if its summary cannot be read."""
+    """Return the codec and the layout version of an image; both are None if its summary cannot be read."""
     try:
         with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
             return image.codec, image.layout_version

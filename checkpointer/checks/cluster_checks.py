@@ -42,8 +42,8 @@ _DIRECTORY_HINT = (
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests, and use all their storage directories.
 
-    While one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down for
-    maintenance. The state is CRITICAL if the active NameNode has no directory for images.
+    While at least one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down
+    for maintenance. The state is CRITICAL if the active NameNode has no directory for images.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
@@ -66,7 +66,9 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 
 
 def _failed_directories(facts: Facts) -> tuple[State, list[str]]:
-    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost one."""
+    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost a
+    directory.
+    """
     lost = []
     for node in facts.namenodes:
         known = node.directories.value
@@ -118,7 +120,9 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes, storage and journal belong to one namespace, and that their layout is supported."""
+    """Check that the NameNodes, the storage and the journal belong to one namespace, and that their layout is
+    supported.
+    """
     known = _storage_infos(facts)
     errors = {node.rpc: node.storage_info.error for node in facts.namenodes if node.storage_info.error}
     if facts.journal is not None and facts.journal.storage_info.error:

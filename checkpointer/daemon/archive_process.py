@@ -147,7 +147,7 @@ class ArchiveProcess:
             replay_rate=self._replay_rate,
         )
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new settings; restart the process if the archive settings have changed."""

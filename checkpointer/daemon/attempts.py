@@ -86,7 +86,7 @@ class OperationFaults:
 
 @dataclass(eq=False)
 class CheckpointAttempts:
-    """Maker of attempts, one at a time, and observer of the role's merges (`Observer`).
+    """Attempts of a daemon, made one at a time; also the observer of the role's merges (`Observer`).
 
     Args:
         gave_up: called when the role has stopped permanently; `gave_up_error` is the reason.
@@ -98,7 +98,7 @@ class CheckpointAttempts:
         passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
             makes it.
         reported_standby: whether, at the last attempt, another daemon led and should have made the checkpoint.
-        gave_up_error: None while the role works.
+        gave_up_error: reason why the role has stopped permanently; None while the role works.
     """
 
     role: CheckpointRole
@@ -199,7 +199,8 @@ class CheckpointAttempts:
             if reason is None:
                 self.faults.checkpoint.forget()
                 self.schedule.reset_retries()
-                since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
+                base = "without an image" if progress.image_txid < 0 else f"since the image at {progress.image_txid}"
+                since = f"{counted(progress.behind, 'transaction')} {base}"
                 if force:
                     self.update_forecast()
                     since += self.forecast.unread_edits(progress.journal_txid)
@@ -222,7 +223,7 @@ class CheckpointAttempts:
         """Read the role's progress.
 
         Raises:
-            HdfsError, OSError: storage or journal cannot be read.
+            HdfsError, OSError: the storage or the journal cannot be read.
         """
         self.progress = self.role.progress()
 

@@ -44,7 +44,7 @@ _ROLLBACK_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """Outcome of an image, and the report about it.
+    """Outcome of offering an image to the NameNodes, and the report about the outcome.
 
     Attributes:
         problem: reason why no NameNode has the image, "" if a NameNode has it.
@@ -128,7 +128,7 @@ def _absence(target: UploadTarget) -> str:
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
-    """Return the reasons why NameNodes that accept images refused this one, now or earlier, by address."""
+    """Return, by address, the reasons why NameNodes that accept images refused this image, now or earlier."""
     earlier = {
         each.address: each.error or each.result
         for each in targets

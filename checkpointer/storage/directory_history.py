@@ -60,7 +60,7 @@ class DirectoryHistory:
         self.held, self.last_used = set(), []
 
     def lost_contents(self, empty: StorageDirectory) -> str:
-        """Describe the evidence that an empty directory contained images; return "" without evidence."""
+        """Describe the evidence that an empty directory contained images; return "" if there is no evidence."""
         if is_directory(empty.current):
             return ""
         others = [root for root in self._roots if root != empty.root]

@@ -196,8 +196,8 @@ def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | 
     """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports;
     otherwise, return None.
 
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains the
-    layout in VERSION (ImageServlet.validateRequest).
+    During a rolling upgrade, Hadoop releases up to 3.3 report the layout of their software, and only this refusal
+    contains the layout in VERSION (ImageServlet.validateRequest).
     """
     found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
     if found is None:

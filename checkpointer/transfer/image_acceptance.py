@@ -147,8 +147,8 @@ def ask_version(base_url: str, *, timeout: float, cancel: Callable[[], bool] = n
 
 
 def ask_state(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> str:
-    """Return the NameNode's present state (active, standby or observer), "" if unknown. The state in FSNamesystem is
-    that before a failover for up to 10 s.
+    """Return the NameNode's present state (active, standby or observer), "" if unknown. FSNamesystem may report the
+    state before a failover for up to 10 s.
 
     Raises:
         TransferError: the NameNode does not answer.
@@ -239,8 +239,8 @@ class TooRecent:
 
 
 def longer_period(refusal_text: str, period: float) -> str:
-    """Return the next step if an image was refused as too recent because the NameNode's period is longer than ours of
-    `period` seconds; otherwise "".
+    """Return the next step if an image was refused as too recent because the NameNode's period is longer than ours
+    (`period`, in seconds); otherwise "".
     """
     recent = too_recent(refusal_text)
     if recent is None or recent.min_age <= min_image_age(period) + 1:

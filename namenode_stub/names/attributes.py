@@ -26,7 +26,7 @@ class Attributes(NamespaceOperations):
             self._transactions.perform(ops.SetPermissionsOp(src=path, mode=mode))
 
     def set_owner(self, path: str, user: str = "", group: str = "") -> None:
-        """Set user and group; an empty name leaves the value unchanged."""
+        """Set the user and the group; an empty name leaves the value unchanged."""
         with self._transactions.change(f"set owner for {path}"):
             existing_for_change(self._namespace, path)
             self._transactions.perform(ops.SetOwnerOp(src=path, username=user or None, groupname=group or None))

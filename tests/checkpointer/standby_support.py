@@ -32,7 +32,7 @@ PERIOD = 3600.0
 
 
 def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
-    """Return a standby of stubs, or of HTTP addresses without RPC."""
+    """Return the configuration of a standby of stubs, or of HTTP addresses without RPC servers."""
     config = standby_config()
     values = {
         "period": PERIOD,
@@ -57,7 +57,7 @@ def _http_address(node: NameNodeStub | str) -> str:
 
 
 class Daemon:
-    """Role and service without the scheduler; both use `clock`."""
+    """The role and the service without the scheduler; both use `clock`."""
 
     def __init__(self, config: CheckpointConfig, source: EditSource | None = None) -> None:
         self.clock = Clock()

@@ -96,7 +96,7 @@ def damage_content(path: Path) -> None:
 
 
 def damage_digest(path: Path) -> None:
-    """Leave the digest of another image, like a kill while the image was replaced by an image with the same name."""
+    """Leave the digest of another image, as a kill does while an image with the same name replaces the image."""
     path.with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
 
 

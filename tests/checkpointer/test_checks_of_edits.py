@@ -89,7 +89,7 @@ def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: i
     assert outcome.verdict.state is state
     assert "our image at txid 40 is too old, because 41-80 are missing" in outcome.verdict.summary
     assert outcome.hint.startswith("The NameNode does not need these edits")
-    # these edits are newer than the NameNode's image, which the daemon fetches after a restart or now
+    # these edits follow the NameNode's image, which the daemon fetches immediately or after a restart
     following["rebootstrap"] = True
     (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
     assert outcome.verdict.state is (State.OK if state is State.WARNING else State.WARNING)

@@ -137,7 +137,7 @@ def test_space_check_counts_inodes(inodes: int | None, state: State) -> None:
 
 
 def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next image replaces or completes it."""
+    """The next image replaces or completes the unfinished image."""
     (tmp_path / "current").mkdir()
     unfinished = tmp_path / "current" / checkpoint_name(9)
     unfinished.write_bytes(bytes(1 << 16))
@@ -213,7 +213,7 @@ def test_copy_that_is_not_read_in_time_is_unknown() -> None:
 
 def test_space_check_with_given_thresholds_and_without_an_answer() -> None:
     assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
-    # the image has outgrown the given warning threshold, but a checkpoint still needs 2500
+    # the image has outgrown the given warning threshold, but a checkpoint still needs 2500 bytes
     tight = decide("space", Thresholds({"space": 2_000.0}), directories=(directory(free=Observation(2_400)),))
     assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=2400B;2500:;2500:")
     assert decide("space", directories=(directory(free=DOWN),)).state is State.UNKNOWN

@@ -350,7 +350,10 @@ def test_invalid_options_are_rejected(shelf: Path, tmp_path: Path) -> None:
     conf = write_site(tmp_path / "conf", {"fs.defaultFS": "hdfs://nn"})
     assert run_cli("fetch-image", "--conf", conf, "--from", "http://a:1", shelf).code == 2
     assert run_cli("fetch-image", "--conf", conf, "--rpc", "a:1", shelf).code == 2
-    assert run_cli("fetch-image", "--from", "ftp://a:1", shelf).code == 7
+    for url in ("ftp://a:1", "a:1", "http://", "http://a:port", "http://a:0"):
+        outcome = run_cli("fetch-image", "--from", url, shelf)
+        assert outcome.code == 2
+        assert f"Invalid value for '--from': '{url}' is not http://host:port" in " ".join(outcome.err.split())
 
 
 def test_storage_directory_is_restored_from_a_fetched_image(

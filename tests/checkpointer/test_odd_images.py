@@ -345,7 +345,7 @@ def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
 def test_shadow_mode_continues_from_the_namenode_if_all_images_are_damaged(
     node: NamenodeDouble, tmp_path: Path, ruin: Damage, uploaded: bool
 ) -> None:
-    """Another checkpointer may have uploaded an image with the same name as the image that was made here."""
+    """Another checkpointer may have uploaded an image with the same name as the image that this daemon made."""
     with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
         node.roll_edit_log()
         made = secondary.checkpoint().details["txid"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,6 +218,14 @@ def test_failed_adoption_is_an_alarm_until_it_succeeds(cluster: Cluster, fault: 
     )
 
 
+def test_unreadable_storage_is_not_reported_as_a_difference(cluster: Cluster) -> None:
+    cluster.says, cluster.rolling = changed(layout_version=-67), None
+    shutil.rmtree(cluster.shared)
+    cluster.watch.check()
+    assert cluster.watch.alarm.startswith(f"the cluster's VERSION cannot be compared with ours: {cluster.shared}")
+    assert cluster.moves == []
+
+
 def test_stop_during_the_adoption_is_no_alarm(cluster: Cluster) -> None:
     cluster.says, cluster.fault = changed(c_time=2000), CheckpointCancelledError("stopping")
     cluster.watch.check()
@@ -264,7 +273,9 @@ def fetching(storage: StorageDirectories) -> ImageFetcher:
 
 
 def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Path) -> None:
-    """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
+    """Hadoop releases up to 3.3 report the layout of their software during a rolling upgrade, in which NameNodes may
+    run different releases.
+    """
     storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
     with NamenodeDouble(tmp_path / "nn") as namenode:
         up, stored = f"http://127.0.0.1:{namenode.http_port}", namenode.info
@@ -354,7 +365,9 @@ def test_upgrade_is_adopted_with_the_image_of_the_active(stub_config: StubConfig
 def test_own_files_stay_until_the_image_of_another_history_is_fetched(
     stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
 ) -> None:
-    """A rollback set the active NameNode back to a state before our newest image, and its image is not available."""
+    """A rollback set the active NameNode back to a state before our newest image, and the NameNode's image is not
+    available.
+    """
     with daemon_of(stub, tmp_path) as daemon:
         last = write_edits(stub, "a")
         assert daemon.service.poll().details["txid"] == last

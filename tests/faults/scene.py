@@ -75,7 +75,10 @@ def of_alarms(alarms: list[str]) -> Outcome:
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
-    """Return a daemon's report of the fault; a daemon without a report continues automatically."""
+    """Return the outcome of the first attempt, after checking that the daemon survives further attempts.
+
+    If the last attempt also fails, `facts["lasting"]` contains its text.
+    """
     try:
         outcome = last = attempt()
         for _ in range(_MORE_ATTEMPTS):

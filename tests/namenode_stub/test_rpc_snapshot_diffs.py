@@ -29,7 +29,7 @@ def report(dfs: Dfs, path: str, first: str, second: str) -> list[str]:
 
 
 def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.SnapshotDiffReportListingProto], bool]:
-    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier one."""
+    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier state."""
     pages = []
     cursor = pb.SnapshotDiffReportCursorProto(startPath=b"", index=-1)
     while True:
@@ -44,7 +44,7 @@ def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.Snaps
 
 
 def as_listed(pages: list[pb.SnapshotDiffReportListingProto]) -> set[str]:
-    """Return entries from the earlier state's view, as in SnapshotDiffReportGenerator."""
+    """Return the entries as seen from the earlier state, as in SnapshotDiffReportGenerator."""
     found = set()
     moved = {entry.fileId for page in pages for entry in page.deletedEntries if entry.isReference}
     for page in pages:

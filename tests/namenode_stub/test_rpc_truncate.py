@@ -67,7 +67,7 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
         logged = logged_since(stub, first)
         assert summary(logged) == ["SET_GENSTAMP_V2", "TRUNCATE"]
         block_id, size, genstamp = blocks[1]
-        # As logged by 2.7.3: the block with its previous length and the generation stamp of its recovery.
+        # As Hadoop 2.7.3 logs it: the block with its previous length and the generation stamp of its recovery.
         assert logged[1].truncate_block == (block_id, size, logged[0].genstamp)
         assert logged[0].genstamp > genstamp
         status = stub.namespace.status("/f")

@@ -82,7 +82,9 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
 
 
 def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image contains the state of its moment, because renumbering by one write does not affect the next write."""
+    """Every image contains the state at the time of its write, because renumbering by one write does not affect the
+    next write.
+    """
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):
@@ -193,7 +195,7 @@ def test_images_and_segments_are_served_during_a_purge(config: StubConfig, tmp_p
 
 
 def forged(txid: int) -> bytes:
-    """Return an image whose only directories contain each other."""
+    """Return an image with two directories that contain each other and are not below the root."""
     sections = dict(minimal_sections(txid))
     directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2)]
     for directory in directories:

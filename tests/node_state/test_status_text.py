@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node_state.state import CheckpointRecord, NodeState, TargetState, as_json
+from node_state.state import CheckpointRecord, LeaderState, NodeState, TargetState, as_json
 from node_state.text import status_lines
 
 NOW = 1_000_000.0
@@ -51,6 +51,18 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
 def test_status_line_of_a_namenode(target: TargetState, message: str) -> None:
     (found,) = [text for label, text in lines(targets=(target,)) if label == "NameNode"]
     assert found == message
+
+
+def test_status_names_the_leader_of_several_daemons() -> None:
+    leader = LeaderState(lock="zk:2181", claim="following", leader="host2:9868")
+    assert ("leadership", "stands by, host2:9868 is the leader") in lines(leader=leader)
+    assert "leadership" not in dict(lines())
+
+
+def test_status_without_any_known_transaction() -> None:
+    assert dict(lines(image_txid=-1, journal_txid=-1, transactions_behind=0))["edits"] == (
+        "0 transactions without an image"
+    )
 
 
 def test_alarm_is_followed_by_its_next_step() -> None:

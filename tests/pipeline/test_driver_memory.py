@@ -60,7 +60,7 @@ def check_driver(folder: Path) -> None:
 
 
 def drawn_blocks() -> tuple[int, int]:
-    """Return (blocks, their bytes) that `generate_image` drew."""
+    """Return the number of blocks that `generate_image` drew, and the sum of their bytes."""
     random = np.random.default_rng(1)
     blocks = length = 0
     for start in range(0, FILES, DRAWN):

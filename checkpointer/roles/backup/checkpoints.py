@@ -75,7 +75,8 @@ class _CheckpointEnd:
 
 @dataclass(eq=False)
 class BackupCheckpoints:
-    """Maker of checkpoints, one at a time; the caller ensures that no other thread uses the namespace or the storage.
+    """Checkpoints of a backup node, made one at a time; the caller ensures that no other thread uses the namespace or
+    the storage.
 
     Args:
         failed: collector of directories that could not store an image.
@@ -96,7 +97,7 @@ class BackupCheckpoints:
 
         Raises:
             RoleGaveUpError: the NameNode requires this node to stop.
-            HdfsError: nothing was written.
+            HdfsError: no image could be made; nothing was written.
         """
         if not self.link.registered:
             try:

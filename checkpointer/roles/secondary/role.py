@@ -11,7 +11,7 @@ The role prevents these faults:
 - An image of two pasts is offered. The role compares base image and segments with the NameNode's after the merge, and
   again immediately before the upload (`_confirm`).
 - An image that already contains the roll is treated as valid. The roll wrote the last transaction, so such an image
-  belongs to a lost past; the role sets the image aside.
+  belongs to a lost past; the role starts over.
 - A NameNode rolls its log although we cannot make its checkpoints. The role checks its namespace and layout before the
   roll.
 """
@@ -40,7 +40,7 @@ from checkpointer.roles.secondary.set_back import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.namenode_witness import NamenodeWitness
 from checkpointer.set_back.proof import set_back
-from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.provenance import ProvenanceStore, image_md5
 from checkpointer.set_back.start_over import LostPast
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
@@ -85,7 +85,7 @@ class SecondaryDetails(RoleDetails):
 
 
 class SecondaryRole:
-    """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+    """Role that makes checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: settings from the cluster's configuration files.
@@ -129,9 +129,7 @@ class SecondaryRole:
         # namespace at the last checkpoint; VERSION may be older during a rolling upgrade
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        self._past = SecondaryPast(
-            ProvenanceStore(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
-        )
+        self._past = SecondaryPast(ProvenanceStore(self._storage.image_folders), self._storage.held_images)
         host, port = config.namenode_rpc_addresses[0]
         self._rpc_address = host_port(host, port)
         self._namenode = f"NameNode {self._rpc_address}"
@@ -153,10 +151,10 @@ class SecondaryRole:
         # whether the code for merges was loaded in advance
         self._is_warm = False
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the checkpoint directories; this does not require a running NameNode.
+        """Lock the checkpoint directories, which does not require a running NameNode.
 
         Args:
             cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
@@ -206,7 +204,8 @@ class SecondaryRole:
     def _newest_image(self) -> ImageCopy:
         newest = self._storage.latest_image()
         if newest is None:
-            raise StorageError("there is no image yet", hint="Wait for the first checkpoint.")
+            lost, first = "the images here do not belong to the NameNode's past", "there is no image yet"
+            raise StorageError(lost if self._storage.is_lost else first, hint="Wait for the next checkpoint.")
         return newest
 
     def segments(self) -> list[EditLogSegment]:
@@ -270,7 +269,7 @@ class SecondaryRole:
             # A reformatted NameNode has another namespace, which requires an operator's attention.
             self._rolls.check_namespace(self._stopping)
             reason = f"our newest image is at txid {ours}, but the NameNode has written only up to {theirs}"
-            self._guard.set_aside(set_back(reason))
+            self._guard.start_over(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:
                 # If another checkpointer is also running, an image of the NameNode soon contains most segments.
@@ -282,7 +281,8 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image, but no edits, because edits are much smaller.
+        """If this node already has an image, fetch the NameNode's newest image. Do not fetch edits, because they are
+        much smaller.
 
         In shadow mode, also fetch the first image. The first call loads the code for merges.
         """
@@ -398,10 +398,13 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
+        is_lost = self._storage.is_lost
+        refetch = refetch or is_lost
         if self._config.shadow and not refetch and (made := self._guard.copy_made_here(txid)) is not None:
             return made
+        fetch = partial(self._fetcher.image, txid, info, witness, refetch=refetch, cancelled=cancelled)
         try:
-            image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+            image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         except TransferError as error:
             # a NameNode keeps few images, but may still have the edits that prove ours
             proved = None if refetch or error.status not in NO_SUCH_IMAGE else self._guard.proved_copy(txid, witness)
@@ -425,7 +428,7 @@ class SecondaryRole:
             )
             if not damaged:
                 return None
-        held = (each.txid for each in held_images(self._storage.image_folders()) if each.txid < unreadable_txid)
+        held = (each.txid for each in self._storage.held_images() if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
 
     def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:

@@ -123,7 +123,7 @@ class NamenodeRolls:
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
         """Return a signature that replaces a roll's signature: for the finalized segments after our newest image, or
-        else after the NameNode's.
+        else after the NameNode's newest image.
         """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
@@ -158,6 +158,6 @@ class NamenodeRolls:
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is at txid {newest}, but its last segment ends at {ended}"
-            self.guard.set_aside(set_back(reason))
+            self.guard.start_over(set_back(reason))
         self.position.rolled(signature.current_segment_txid)
         return signature

@@ -160,7 +160,7 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     """Describe a gap in one sentence.
 
     Args:
-        location: searched location of the segments.
+        location: where the segments were searched for.
         images: newest image of each NameNode that answered.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
