@@ -10,6 +10,7 @@ import pytest
 from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.inspector import StorageState, inspect
 from checkpointer.storage.usable_images import content_fault, frame_fault, latest_image, unusable, with_usable_images
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
@@ -321,7 +322,10 @@ def test_image_of_another_past_does_not_replace_a_damaged_image_of_the_namenode(
         result = secondary.checkpoint()
         assert result.state is TriggerState.FAILED
         assert "Do not restart the NameNode before it has another image" in result.details["hint"]
-        assert own not in image_txids(secondary.folder)
+        # until the NameNode's image is stored, ours remains in place, but is not used
+        assert own in image_txids(secondary.folder)
+        with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
+            secondary.role.latest_image()
 
 
 @pytest.mark.parametrize("ruin", [damage_frame, damage_content, damage_digest])
