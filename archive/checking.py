@@ -23,7 +23,9 @@ from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
 
-_SOUND = ("equal", "same meaning", "no edits lead to it")
+_UNREACHED = "no edits lead to it"
+_UPGRADED = "it is the first after an upgrade, which replay does not repeat"
+_SOUND = ("equal", "same meaning", _UNREACHED, _UPGRADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
             made = restore_moment(archive, plan, scratch, RestoreOptions(settings=settings)).image
             report.images[image.name] = _compared(archive, image, made, scratch / made.name)
         except NoSuchMomentError:
-            report.images[image.name] = "no edits lead to it"
+            report.images[image.name] = _UNREACHED
         except HdfsError as fault:
             report.images[image.name] = fault.message
         finally:
@@ -168,6 +170,8 @@ def _compared(archive: Archive, image: ImageRecord, made: Path, path: Path) -> s
     with archive.reading(image.name) as reader, path.open("wb") as out:
         copy_content(reader, out)
     with ImageFile.open(path, verify_md5=False) as theirs, ImageFile.open(made, verify_md5=False) as ours:
+        if theirs.layout_version != ours.layout_version:
+            return _UPGRADED
         comparison = ImageComparison(theirs, ours)
         difference = next(comparison.differences(), None)
         if difference is None:

@@ -46,7 +46,7 @@ from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
@@ -63,6 +63,7 @@ __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
 
+_REBASE_HINT = "A daemon needs no action: it loads the newest image at its next step."
 _MAX_UPDATE = 1 << 30
 """Largest index in bytes that may temporarily be in memory twice; at most a quarter of the memory limit. A larger index
 is released, and the new image is scanned.
@@ -297,9 +298,10 @@ class WarmNamespace:
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
-            CheckpointCancelledError: the observer cancelled the operation.
+            StorageError: the image of the last `save` cannot be opened; nothing is loaded.
+            CheckpointCancelledError: the observer cancelled.
         """
-        self.rebase()
+        self._rebase()
         watcher = observer or SilentObserver()
         if self._recorder is not None and read is not None:
             self._recorder.check_resumed(read)
@@ -332,10 +334,11 @@ class WarmNamespace:
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
-            StorageError: the image could not be saved in any folder.
+            StorageError: the image could not be saved in any folder, or the image of the last `save` cannot be opened;
+                nothing is loaded.
             CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
-        self.rebase()
+        self._rebase()
         with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
         self._next_base = SavedImage(result.saved.paths[0], update)
@@ -346,19 +349,29 @@ class WarmNamespace:
 
         If the image cannot be opened, or its file was replaced, the namespace is not usable afterwards.
         """
+        try:
+            self._rebase()
+        except StorageError as error:
+            _LOG.warning("%s; the newest image will be loaded", error.message)
+
+    def _rebase(self) -> None:
+        """Do as `rebase`; if nothing is loaded afterwards, raise StorageError."""
         base, self._next_base = self._next_base, None
         if base is None:
             return
         path = base.path
         with self.gate.occupying():
             if not base.in_place():
-                _LOG.warning("%s was replaced or removed; the newest image will be loaded", path)
                 self.close()
-                return
+                raise StorageError(f"{path} was replaced or removed", hint=_REBASE_HINT)
             arrays = self._updated(base.update)
             # `update` refers to the old index.
             del base
-            self._rebase(path, arrays)
+            try:
+                self._load(path, arrays, SilentObserver())
+            except (HdfsError, OSError, MemoryError) as error:
+                problem = f"{path} was saved, but cannot be opened again now: {error_text(error) or 'no memory'}"
+                raise StorageError(problem, hint=_REBASE_HINT) from error
 
     def measure(self, observer: Observer | None = None) -> int:
         """Return the size in bytes of the image that `save` would write; no file is written.
@@ -473,14 +486,6 @@ class WarmNamespace:
             rollback=rollback,
         )
         return result, updates[-1]
-
-    def _rebase(self, path: Path, arrays: IndexArrays | None) -> None:
-        try:
-            self._load(path, arrays, SilentObserver())
-        except (HdfsError, OSError, MemoryError) as error:
-            _LOG.warning(
-                "%s was saved, but cannot be opened again now; it will be loaded later: %s", path, error_text(error)
-            )
 
     @contextmanager
     def _step(self, source: OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:

@@ -190,9 +190,12 @@ class ClientLink:
                 if not data:
                     raise RpcConnectionError(f"{self._address} closed the connection", sent=True)
                 with self._lock:
-                    events = self._state.receive(data)
+                    events = _events(self._state, data, self._address)
                 for event in events:
                     self._settle(event)
+        except RpcProtocolError as error:
+            # it also explains why a request could not be sent
+            reason = self._refused = error
         except RpcError as error:
             reason = error
         except OSError as fault:
@@ -250,11 +253,19 @@ def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
         data = peer.recv(_RECEIVE_BYTES)
         if not data:
             raise RpcConnectionError(f"{address} closed the connection during the negotiation")
-        for event in state.receive(data):
+        for event in _events(state, data, address):
             if isinstance(event, NegotiationStep | ConnectionReady):
                 peer.sendall(event.data)
             elif isinstance(event, CallFailure):
                 raise event.error
+
+
+def _events(state: ClientConnection, data: bytes, address: str) -> list[Event]:
+    """Return `ClientConnection.receive`, with the server's address in the error about wrong bytes."""
+    try:
+        return state.receive(data)
+    except RpcProtocolError as error:
+        raise RpcProtocolError(f"{address}: {error.message}", hint=error.hint) from error
 
 
 def _timeval(seconds: float) -> bytes:

@@ -18,6 +18,11 @@ _NEXT_SEGMENT_HINT = (
     "this check is OK."
 )
 
+_FOREIGN_HINT = (
+    "Find out which cluster this configuration, its JournalNodes and this node's images belong to: run the check "
+    "version. Do not format a JournalNode, because its journal may be the last copy of the other namespace."
+)
+
 _TWO_ACTIVE_HINT = (
     "First find the NameNode that writes the edits. With JournalNodes, it is the NameNode with the newest epoch: the "
     "JournalNodes' logs name its address at the last update of lastPromisedEpoch. The other NameNode may hold the "
@@ -194,10 +199,15 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     lagging = Metric("lag", lag, "", limits.warning, limits.critical)
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
+    foreign = [node for node in nodes if node.same_namespace is False]
+    answering = sum(not (node.fault or node.http_fault) for node in nodes)
     summary = (
-        f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {counted(lag, 'transaction')}"
+        f"{answering} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {counted(lag, 'transaction')}"
     )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
+    if foreign:
+        summary += f"; {len(foreign)} of {len(nodes)} store the journal of another namespace"
+        hint = _FOREIGN_HINT
     if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)
         summary += f"; no edits are written to {', '.join(node.address for node in lacking)} before the next segment"

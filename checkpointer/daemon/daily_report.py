@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from archive.scratch import scratch_folder
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
 from hadoop_common.recurring_fault import Alarm, with_next
@@ -101,7 +102,10 @@ class DailyReporter:
         """Return the folder of the reports, or None if there is no storage directory."""
         if self._config.report_directory:
             return Path(self._config.report_directory)
-        storages = role.image_folders()
+        storages: list[Path] = []
+        # without a usable directory, `/status` must still show the reason
+        with suppress(HdfsError):
+            storages = role.image_folders()
         return storages[0].parent / _FOLDER if storages else None
 
     def reports(self) -> list[KeptReport]:

@@ -21,7 +21,7 @@ from checkpointer.daemon.alarm_marks import AlarmAcknowledgements, AlarmSilences
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
-from checkpointer.daemon.checkpoint_alarms import LATE_HINT, CheckpointStatus, lateness
+from checkpointer.daemon.checkpoint_alarms import CheckpointStatus, late_hint, lateness
 from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.history import DaemonHistory
@@ -286,7 +286,7 @@ class CheckpointService:
     def _note_lateness(self) -> None:
         status = self._checkpoint_status(None)
         if late := lateness(status):
-            self._faults.lateness.occurred(late, hint=LATE_HINT)
+            self._faults.lateness.occurred(late, hint=late_hint(status))
         elif status.is_in_time:
             self._faults.lateness.ended()
         else:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.image_acceptance import longer_period, too_recent
+from checkpointer.transfer.image_acceptance import longer_period, too_recent, upload_hint
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import ImageKind
@@ -112,8 +112,7 @@ def outcome_of(
         hint = _ROLLBACK_HINT if kind.rollback else f"{other} {_when_refused(recent, again_at, now)}".lstrip()
         return UploadOutcome(acceptance, "; ".join(refusals), hint, failed, again_at)
     if failed:
-        hint = "The daemon offers the image again automatically; check that NameNode in the meantime."
-        return UploadOutcome(Acceptance.FAILED, "; ".join(failed), hint)
+        return UploadOutcome(Acceptance.FAILED, "; ".join(failed), upload_hint("; ".join(failed)))
     return UploadOutcome(
         Acceptance.NOBODY,
         "; ".join(_absence(each) for each in targets),

@@ -41,7 +41,8 @@ class Progress:
     @property
     def behind(self) -> int:
         """Number of transactions that are not in an image yet."""
-        return max(0, self.journal_txid - self.image_txid)
+        # the first transaction has txid 1, and image_txid is -1 without an image
+        return max(0, self.journal_txid - max(0, self.image_txid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,14 @@ _METRICS_HINT = (
     "If hadoop.security.instrumentation.requires.admin is true on that NameNode, set it to false. With Kerberos, you "
     "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on it."
 )
+_UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
+_NO_TARGETS = "No targets in destination storage"
+"""TransferFsImage's error if no directory for images is in use."""
+_DROPPED_HINT = (
+    "The NameNode has dropped its last directory for images. Do not restart it before it has stored an image again, "
+    "because the edits after its last image may be purged. Check that directory's disk, then run `hdfs dfsadmin "
+    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`. The daemon retries the upload after a while."
+)
 # ImageServlet.recentImageCheckTimePrecision
 _SHARE_OF_PERIOD = 0.75
 
@@ -275,3 +283,8 @@ def release_of(version: str) -> tuple[int, ...]:
     """Return the three numbers of a release such as `3.4.1`, or an empty tuple if the text is not a release."""
     found = _RELEASE.match(version)
     return () if found is None else tuple(int(part or 0) for part in found.groups())
+
+
+def upload_hint(error: str) -> str:
+    """Return the next step for a failed upload with this error."""
+    return _DROPPED_HINT if _NO_TARGETS in error else _UPLOAD_HINT

@@ -11,9 +11,10 @@ import pytest
 from archive.adding import AddOptions, add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN
-from archive.checking import check_archive
+from archive.checking import check_archive, check_images
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.moments import moments, view_of
+from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
@@ -197,3 +198,23 @@ def test_tokens_are_stripped_on_request(archive: Archive, tmp_path: Path) -> Non
     assert kept.numTokens + kept.numKeys > 0
     assert (bare.numTokens, bare.numKeys) == (0, 0)
     assert isinstance(saved(tmp_path / "bare", last), Saved)
+
+
+def test_image_after_an_upgrade_is_not_called_damaged(archive: Archive, tmp_path: Path) -> None:
+    """Replay of the edits before the upgrade has their layout."""
+    nn = storage(tmp_path / "nn", ImageBuilder(-66))
+    version = nn / "current" / "VERSION"
+    version.write_text(version.read_text().replace(f"={HADOOP3}", "=-66"))
+    before = segment(nn, BASE_TXID, mkdir("/a", 16386), layout=-66)
+    add_directory(archive, nn)
+    merge_directory(plan_directory(nn), MergeSettings(layout_version=HADOOP3))
+    version.write_text(version.read_text().replace("=-66", f"={HADOOP3}"))
+    last = segment(nn, before, mkdir("/b", 16387))
+    (nn / "current" / image_name(BASE_TXID)).unlink()
+    (added,) = add_directory(archive, nn).images
+    assert added.txid == before
+    assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
+    report = check_archive(archive)
+    check_images(archive, tmp_path, MergeSettings(), report)
+    assert "upgrade" in report.images[added.name]
+    assert report.sound

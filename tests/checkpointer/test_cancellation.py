@@ -10,7 +10,7 @@ from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import TRANSACTIONS, Clock, FakeRole, clock, role, service
+from tests.checkpointer.service_support import PERIOD, TRANSACTIONS, Clock, FakeRole, clock, role, service
 from tests.namenode_stub.stub_support import wait_until
 
 __all__ = ["clock", "role", "service"]
@@ -50,6 +50,20 @@ def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Ev
 
     role.during = during
     return begun, ended
+
+
+def test_alarm_of_a_late_checkpoint_names_the_command_that_ends_the_block(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
+    role.journal = 1
+    service.cancel("maintenance", prevent_for=5 * PERIOD)
+    clock.now += 4 * PERIOD
+    (alarm,) = service.status()["alarms"]
+    assert alarm.startswith("no checkpoint for")
+    assert "--cancel --minutes 0" in service.status()["nextSteps"][alarm]
+    clock.now += PERIOD
+    (alarm,) = service.status()["alarms"]
+    assert "checkpoint --force" in service.status()["nextSteps"][alarm]
 
 
 def test_cancellation_ends_a_checkpoint_and_blocks_others(

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from checkpointer.daemon.checkpoint_schedule import TriggerReason, decide
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.roles.role import Progress
 from hadoop_common.configuration import Configuration
+from hadoop_common.errors import StorageError
 from node_state.text import status_lines
 from servlets.status import TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -38,6 +40,13 @@ CONFIG = CheckpointConfig.from_configuration(
     ),
     Role.SECONDARY,
 )
+
+
+@pytest.mark.parametrize(
+    ("image", "journal", "behind"), [(-1, 7, 7), (-1, -1, 0), (-1, 0, 0), (0, 7, 7), (5, 7, 2), (9, 7, 0)]
+)
+def test_number_of_transactions_without_an_image(image: int, journal: int, behind: int) -> None:
+    assert Progress(image, journal, None).behind == behind
 
 
 @pytest.mark.parametrize(
@@ -103,8 +112,10 @@ def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> N
 
 
 def test_checkpoint_is_due_without_an_image(service: CheckpointService, role: FakeRole) -> None:
-    role.journal, role.image, role.written_at = 5, -1, None
-    assert service.ready().message == "6 transactions behind, no checkpoint yet"
+    role.journal, role.image, role.written_at = -1, -1, None
+    assert service.request(force=True, wait=True).message == ("no checkpoint is due: 0 transactions without an image")
+    role.journal = 5
+    assert service.ready().message == "5 transactions behind, no checkpoint yet"
     assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
     assert service.poll().details["reason"] == "period"
     assert service.status()["checkpointAt"] == START
@@ -126,6 +137,17 @@ def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
     assert status["enabled"] is False
     lines = status_lines(status | {"url": "http://here"}, START, None)
     assert f"{'checkpoints':<16}switched off by the configuration" in lines
+
+
+def test_faults_before_checkpoints_were_disabled_are_no_alarms(role: FakeRole, clock: Clock) -> None:
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
+    role.journal, role.fault, role.raised = TRANSACTIONS, StorageError("disk full"), ["edits are not followed"]
+    for _ in range(2):
+        service.request(force=True, wait=True)
+    assert [alarm.partition(" ")[0] for alarm in service.status()["alarms"]] == ["edits", "checkpoint"]
+    service.reconfigure(standby_config(**{"dfs.ha.standby.checkpoints": "false"}))
+    assert service.status()["alarms"] == []
+    assert service.ready().ok
 
 
 def test_urgent_checkpoint_is_made_at_once(service: CheckpointService, role: FakeRole) -> None:

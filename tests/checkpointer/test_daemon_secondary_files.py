@@ -9,7 +9,7 @@ import pytest
 
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
-from hadoop_common.names import image_name, inprogress_name, segment_name
+from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
 from hadoop_common.storage_info import ForeignDirectoryError
 from namenode_stub.formatting import format_storage, new_storage_info
 from servlets.status import TriggerState
@@ -55,6 +55,41 @@ def test_a_damaged_segment_is_fetched_again(node: NamenodeDouble, tmp_path: Path
         node.steps.clear()
         assert done(first) == 151
     assert node.transfers() == [*(f"segment-{number}" for number in (48, 59, 89, 111, 137)), "upload"]
+
+
+# ---- edits for the archive ---------------------------------------------------------------------------------
+
+
+def edits_after_the_namenode_saved_an_image(node: NamenodeDouble, folder: Path, **changes: str) -> list[str]:
+    """Make a checkpoint at txid 88, then a checkpoint from an image that the NameNode saved; return our segments."""
+    with Secondary.of(folder, node, **changes) as secondary:
+        assert done(secondary) == 88
+        node.save_namespace()
+        node.save_namespace()
+        done(secondary)
+        return segment_names(secondary.folder)
+
+
+def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    """The NameNode has them, so the archive need not have a gap."""
+    node.keeps_edits = True
+    archived = {"checkpointer__archive__dir": str(tmp_path / "archive")}
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived)
+    found = [parse_segment(name) for name in names]
+    assert [each.first for each in found[1:] if each] == [each.last + 1 for each in found[:-1] if each and each.last]
+    assert len(found) > 3
+
+
+@pytest.mark.parametrize("why", ["no archive", "purged", "fault"])
+def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(node: NamenodeDouble, tmp_path: Path, why: str) -> None:
+    node.keeps_edits = why != "purged"
+    if why == "fault":
+        node.faults["segment-89"] = 500
+    changes = {} if why == "no archive" else {"checkpointer__archive__dir": str(tmp_path / "archive")}
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
+    assert not any(name.startswith("edits_0000000000000000089") for name in names)
 
 
 # ---- configuration -----------------------------------------------------------------------------------------

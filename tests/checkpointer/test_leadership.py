@@ -105,6 +105,22 @@ def lose(path: Path) -> None:
     os.close(os.open(path, os.O_RDONLY))
 
 
+def test_log_contains_the_next_step_if_the_lock_cannot_be_acquired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    settings = LeaderSettings(file=tmp_path / "missing/lock")
+    leadership = Leadership(settings, ME, backend=FileLock(tmp_path / "missing/lock"), clock=clock)
+    leadership.ask()
+    clock.now += settings.session_timeout
+    leadership.ask()
+    unknown, away = (record.getMessage() for record in caplog.records)
+    assert unknown.startswith("the leader is currently unknown: the leadership lock cannot be acquired")
+    assert away.startswith("the leadership lock cannot be acquired, checkpoints continue")
+    for each in (unknown, away):
+        assert "; next: Check checkpointer.leader.lock" in each
+
+
 def test_lock_file_in_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with closing(FileLock(tmp_path / "gone" / "lock")) as backend, pytest.raises(StorageError, match="lock"):
         backend.ask(ME)

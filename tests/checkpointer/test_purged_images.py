@@ -204,6 +204,23 @@ def test_fetched_image_after_a_purge(
     assert "was set back" not in caplog.text
 
 
+def test_forced_checkpoint_that_starts_over_needs_no_action(tmp_path: Path, processes: Processes) -> None:
+    """The NameNode's image contains all finalized edits, so there is nothing to merge."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
+        config = config_for(tmp_path, stub)
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+        newest = write_and_save(stub, "edits")
+        processes.restart()
+        with Daemon(config) as daemon:
+            result = daemon.service.request(force=True, wait=True)
+            assert images(tmp_path / "nn2") == [newest]
+            assert result.message == f"no finalized edits after txid {newest}"
+            assert result.details["hint"].startswith("No action is needed")
+            assert "hdfs dfsadmin -rollEdits" in result.details["hint"]
+            assert_accepted(stub, daemon, tmp_path)
+
+
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
     """The NameNode has also purged the edits from which the image was made, so only its process proves the image."""

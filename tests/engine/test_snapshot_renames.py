@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError
+from engine.healing import HealingMode
 from engine.namespace.diffs import FileDiff
+from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import Block, EditOp
-from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
+from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
 from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions
 from tests.engine.snapshot_support import BLOCKS, CURRENT, HEAL, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
@@ -470,3 +472,27 @@ def test_inode_renamed_out_of_a_newer_snapshot_gets_references(tmp_path: Path, l
     assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
     assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
     assert found.at("d1", "/z/d")["/new"] == found.present()["/z/new"] == NEW
+
+
+@layouts
+def test_inode_that_returned_to_its_old_name_without_a_record(tmp_path: Path, layout: int) -> None:
+    """A created list contains the reference of the first departure, because no newer diff records the return.
+
+    A NameNode refuses the second departure for this reason, so its edit log does not contain the last rename.
+    """
+    ids = iter(range(NEW, NEW + 10))
+    given = [
+        *(mkdir("/w", next(ids)), mkdir("/o", next(ids)), allow("/w"), create("older", "/w"), *SNAPSHOT),
+        *(mkdir("/s/d/b", next(ids)), mkdir("/s/d/b/p", next(ids)), create("s1")),
+        *(mkdir("/s/d/b/p/x", next(ids)), create("s2"), mkdir("/s/d/e/y", next(ids))),
+        *(rename("/s/d/b/p/x", "/z/x"), rename("/s/d", "/o/d"), rename("/o", "/w/o")),
+        # the newest snapshot here is "older", which contains neither this place nor the return
+        *(rename("/w/o/d/b", "/w/o/d/e/b"), rename("/z/x", "/w/o/d/e/b/p/x"), create("newer", "/w")),
+        rename("/w/o/d/e/b/p/x", "/z/x"),
+    ]
+    setting = Setting(tmp_path, layout, ReplayRules(healing=HealingMode.AS_HADOOP))
+    with pytest.raises(
+        ReplayError, match="diffs of /w/o/d/e/b/p are inconsistent with its children at b'x'"
+    ) as stopped:
+        setting.merged(*given)
+    assert stopped.value.txid == BASE_TXID + len(given)

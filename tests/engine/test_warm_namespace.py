@@ -356,6 +356,19 @@ def test_image_is_saved_even_if_it_cannot_be_reopened(
     play(warm, STEPS[1])
 
 
+@pytest.mark.parametrize("step", ["apply", "save"])
+def test_step_after_a_save_whose_image_was_removed_is_an_error(warm: WarmNamespace, out: Path, step: str) -> None:
+    play(warm, STEPS[0])
+    path = warm.save([out]).saved.paths[0]
+    kept = path.rename(out / "kept")
+    with pytest.raises(StorageError, match=f"{path.name} was replaced or removed"):
+        warm.apply([]) if step == "apply" else warm.save([out])
+    assert not warm.usable
+    kept.rename(path)
+    warm.load(path)
+    play(warm, STEPS[1])
+
+
 def test_saved_namespace_can_be_read_until_its_image_becomes_the_base(
     warm: WarmNamespace, base: Path, out: Path
 ) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from hadoop_common.addresses import host_port
 from hadoop_common.back_off import BackOff
 from hadoop_rpc.client import NO_RETRY, RetryPolicy, RpcClient
 from hadoop_rpc.errors import (
@@ -167,20 +168,43 @@ def test_fault_of_the_reader_thread_fails_its_calls(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("answer", "kind", "message"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError),
-        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError),
-        (b"\x00\x00\x00\x08\x07", RpcConnectionError),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError, "the server answers with HTTP, not with Hadoop RPC"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", RpcProtocolError, "the server answers with TLS, not with Hadoop RPC"),
+        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError, "does not end a message length"),
+        (b"\x00\x00\x00\x08\x07", RpcConnectionError, "closed the connection"),
     ],
 )
-def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcError]) -> None:
+def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcError], message: str) -> None:
     def talk(peer: socket.socket) -> None:
         read_frames(peer, 2)
         peer.sendall(answer)
 
-    with scripted(talk) as address, RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(kind):
+    with (
+        scripted(talk) as address,
+        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+        pytest.raises(kind, match=message) as caught,
+    ):
         say(rpc, "ok")
+    assert host_port(*address) in str(caught.value)
+
+
+def test_http_server_is_reported_the_same_way_at_any_moment() -> None:
+    """An HTTP server responds to the first bytes and closes the connection, while the client still sends."""
+
+    def talk(peer: socket.socket) -> None:
+        peer.recv(7)
+        peer.sendall(b"HTTP/1.1 400 Illegal character CNTL=0x9\r\nConnection: close\r\n\r\n")
+
+    for _ in range(20):
+        with (
+            scripted(talk) as address,
+            RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+            pytest.raises(RpcProtocolError, match="answers with HTTP") as caught,
+        ):
+            say(rpc, "ok")
+        assert "dfs.namenode.rpc-address" in caught.value.hint
 
 
 def test_close_of_a_client_fails_its_calls() -> None:

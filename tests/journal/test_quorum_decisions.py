@@ -93,6 +93,11 @@ def test_an_error_names_every_node() -> None:
     assert list(error.faults) == ["a"]
 
 
+def test_repeated_error_has_the_same_text_in_any_order_of_arrival() -> None:
+    faults: dict[str, Exception] = {node: RpcConnectionError("refused") for node in ("a", "b", "c")}
+    assert str(error_of(faults)) == str(error_of(dict(reversed(faults.items()))))
+
+
 def test_error_recognizes_that_the_writer_was_fenced() -> None:
     fenced = JavaIOError("IPC's epoch 1 is less than the last promised epoch 2 ; journal id: j")
     assert isinstance(error_of({"a": fenced, "b": RpcConnectionError("refused")}), WriterFencedError)

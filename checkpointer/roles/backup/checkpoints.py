@@ -184,7 +184,8 @@ class BackupCheckpoints:
         try:
             newest = self.link.newest_image_txid()
         except RpcError as error:
-            _LOG.info("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
+            # each poll asks again, and the upkeep of the stream reports a NameNode that does not answer
+            _LOG.debug("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
             return
         if newest >= image.txid or not self._ending.wants_image:
             holds(image.txid)

@@ -127,9 +127,12 @@ class BackupFollower:
         """Return the reason why our state cannot belong to the NameNode's past; "" if the segments do not prove a
         contradiction.
         """
-        txid, local, logs = self._image_txid(), self._local(), self.source.manifest(0).logs
-        # an invalid segment file proves nothing
-        return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
+        logs = self.source.manifest(0).logs
+        if not contradiction(self._image_txid(), self._local(), logs):
+            return ""
+        # a damaged image and an invalid segment file prove nothing
+        self.storage.exclude_damaged()
+        return contradiction(self._image_txid(), whole_segments(self._local()), logs)
 
     def newest_txid(self) -> int:
         """Return the newest transaction in the storage, in a usable image or in a finalized segment; 0 if neither

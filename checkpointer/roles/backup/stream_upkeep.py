@@ -39,7 +39,7 @@ from engine.observer import CancellableObserver, Observer
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.recurring_fault import Alarm, with_next
+from hadoop_common.recurring_fault import Alarm, with_next, without_numbers
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from image_format.errors import ImageFormatError, ImageStorageError
@@ -178,7 +178,7 @@ class StreamUpkeep:
         down = isinstance(error, RpcConnectionError)
         if down:
             self.link.registered = False
-        if error.message != self.alarm and not self.closing():
+        if without_numbers(error.message) != without_numbers(self.alarm) and not self.closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in sync with the NameNode: %s", with_next(error))
         self.alarm = Alarm(error.message, error.hint)

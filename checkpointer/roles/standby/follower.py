@@ -6,8 +6,9 @@ the namespace.
 - Not loaded: before the first tail, and after a fault that makes the namespace unreliable (an edit that cannot be
   applied, another VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
-  of the past, because the missing segments may have been purged in another past. If the past is unchanged, the gap
-  raises an alarm.
+  of the past, because the missing segments may have been purged in another past. If the past is unchanged, or if every
+  copy of an edit is damaged, the follower fetches the active's image once it replaces these edits. Until then, the
+  fault raises an alarm.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
   instead. It fetches the same image again only after increasing delays. It also replaces our state if every image of
@@ -51,13 +52,20 @@ from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.errors import TransactionGapError
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
+_NO_EDITS_HINT = (
+    "No action is needed: the daemon continues with the next finalized segment. To include the edits in the active "
+    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends it "
+    "to the active NameNode, and repeat the request."
+)
 _SLICE_SECONDS = 0.25
+_LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
+"""Faults of edits that a newer image of the active NameNode makes unnecessary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +257,7 @@ class JournalFollower:
             rollback = self._tailer.rollback_due
             newest = self._storage.latest_image().txid
             if not rollback and self._warm.last_txid <= newest:
-                raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
+                raise CheckpointError(f"no finalized edits after txid {newest}", hint=_NO_EDITS_HINT)
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
             self.past.saved(ImageId(result.txid, result.saved.md5))
             if rollback:
@@ -269,10 +277,10 @@ class JournalFollower:
                 self._warm.check_image()
             try:
                 self._catch_up(observer)
-            except TransactionGapError as gap:
+            except _LOST_EDITS as fault:
                 if not self._rebootstrap:
                     raise
-                self._replacement.bridge(gap, self._closing.is_set)
+                self._replacement.bridge(fault, self._tailer.applied_txid, self._closing.is_set)
                 self._catch_up(observer)
         except CheckpointCancelledError:
             return None
