@@ -7,8 +7,7 @@ result, so its caller never continues with an image whose digest is wrong. The t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -77,8 +76,6 @@ class ImageVerification:
         self.begun: BegunDigest | None = None
         self.then: Callable[[Callable[[], None]], None] | None = None
         self._unwanted = threading.Event()
-        self._may_read = threading.Event()
-        self._may_read.set()
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
 
     def _verify_beside(self) -> None:
@@ -100,7 +97,6 @@ class ImageVerification:
             self.then = self.begun = None
 
     def _check_wanted(self) -> None:
-        self._may_read.wait()
         if self._unwanted.is_set():
             raise CheckpointCancelledError("the result for the image is no longer needed")
 
@@ -108,15 +104,6 @@ class ImageVerification:
         """Start the verification, which uses one core."""
         if self._thread.ident is None:
             self._thread.start()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Suspend the verification's reads until the context ends, because they would delay the context's own reads."""
-        self._may_read.clear()
-        try:
-            yield
-        finally:
-            self._may_read.set()
 
     def confirm(self) -> None:
         """Wait for the result.

@@ -23,7 +23,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,10 +80,6 @@ class _OpenedImage:
     layout_version: int
     resources: ExitStack
     key: CheckKey
-
-    def reads_first(self) -> AbstractContextManager[None]:
-        """Give the context's scattered reads of the image precedence over its verification, if the disk serves both."""
-        return self.digest.paused() if self.image.reads_around_cache else nullcontext()
 
 
 class WarmNamespace:
@@ -308,7 +304,7 @@ class WarmNamespace:
         source = self._noted(ops)
         started = time.monotonic()
         watcher.phase("replay", expected)
-        with self._step(source) as opened, opened.reads_first():
+        with self._step(source) as opened:
             try:
                 return replay(
                     opened.loaded.namespace, source, progress=watcher.advance, cancelled=watcher.cancelled, watch=watch

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -164,36 +163,6 @@ def test_digest_from_a_scan_equals_the_digest_of_the_file(tmp_path: Path) -> Non
         warm.hand_over().image.close()
     with ImageFile.open(base, verify_md5=False) as opened:
         assert opened.known_digest() == md5_of_file(base)
-
-
-def test_replay_reads_the_image_before_its_verification(
-    tmp_path: Path, around: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replaying, slices = threading.Event(), []
-    take = ImageFile._slice
-
-    def counted(self: ImageFile, start: int, stop: int) -> Bytes:
-        replaying.wait()
-        slices.append(start)
-        return take(self, start, stop)
-
-    monkeypatch.setattr(ImageFile, "_slice", counted)
-    monkeypatch.setattr(reader, "_SLICE", 100)
-
-    def edits() -> Iterator[EditOp]:
-        replaying.set()
-        yield from numbered(EDITS, BASE_TXID)
-        (verification,) = [each for each in threading.enumerate() if each.name == "image-digest"]
-        verification.join(0.1)
-        assert len(slices) <= 1
-
-    (out := tmp_path / "out").mkdir()
-    with WarmNamespace() as warm:
-        warm.load(image(tmp_path / "base"))
-        warm.apply(edits())
-        warm.save([out])
-    assert len(slices) > 1
-    assert around
 
 
 def test_sums_are_computed_through_the_page_cache(tmp_path: Path, around: list[int]) -> None:
