@@ -187,13 +187,13 @@ class StorageDirectories(DirectorySet):
         """Write seen_txid, the first txid of the open segment, to every formatted directory."""
         self.write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
-    def link_aside(self, name: str, parent: str) -> list[Path]:
-        """Link the image `name` into folders below `parent` (`storage.lost_pasts`); return the folders.
+    def link_aside(self, parent: str, *, only: Collection[str] | None = None) -> list[Path]:
+        """Link images and edits into folders below `parent` (`storage.lost_pasts`); return the folders.
 
         Raises:
             StorageError: no directory is left.
         """
-        return self._aside(lambda root: link_aside(root, name, parent))
+        return self._aside(lambda root: link_aside(root, parent, only=only))
 
     def set_aside(
         self,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory
+from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.names import md5_name, parse_image, parse_segment
 
 _LOG = logging.getLogger(__name__)
@@ -54,11 +54,7 @@ def set_aside(
     current = root / "current"
     stay = {each for name in keep for each in (name, md5_name(name))}
     names = {path.name for path in current.iterdir()} - stay
-    moving = sorted(
-        name
-        for name in names
-        if (parse_image(name) is not None or parse_segment(name) is not None) and (only is None or name in only)
-    )
+    moving = _contents(names, only)
     if not moving and into is None:
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
@@ -71,39 +67,45 @@ def set_aside(
                 _move(current / md5_name(name), target / md5_name(name))
             _move(current / name, target / name)
     if PROVENANCE in names:
-        (current / PROVENANCE).rename(target / PROVENANCE)
+        _move(current / PROVENANCE, target / PROVENANCE)
     fsync_directory(target)
     fsync_directory(current)
     _trim(root / parent)
     return target
 
 
-def link_aside(root: Path, name: str, parent: str = LOST_PAST) -> Path | None:
-    """Link the image `name` and its digest file into a new folder below `root`/`parent`, before another image with this
-    name replaces them.
+def link_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | None = None) -> Path | None:
+    """Link the files that `set_aside` moves into a folder below `root`/`parent`, before the NameNode's image replaces
+    an image of the same name.
 
-    The image remains in `root`/current, so that the directory still has an image after a kill or a failed fetch. On a
-    file system without hard links, move the image.
+    After a kill, the folder contains the whole lost past: as soon as the NameNode's image is stored, retention may
+    purge the files in `root`/current. They remain there until `set_aside`, so that the directory still has an image
+    after a kill or a failed fetch. On a file system without hard links, move the files.
+
+    Args:
+        parent, only: see `set_aside`.
 
     Returns:
-        The folder, even if an earlier call created it; None if the image does not exist.
+        The folder, even if an earlier call created it; None if there are no files to link.
 
     Raises:
-        OSError: the image could not be linked or moved.
+        OSError: a file could not be linked or moved.
     """
     current = root / "current"
-    if not (current / name).exists():
+    names = {path.name for path in current.iterdir()}
+    linking = _contents(names, only)
+    if not linking:
         return None
-    for folder in folders_aside(root, parent)[-1:]:
-        if (folder / name).exists() and (folder / name).samefile(current / name):
-            return folder
-    target = _new_folder(root / parent)
-    for each in (md5_name(name), name):
-        if (current / each).exists():
-            try:
-                (target / each).hardlink_to(current / each)
-            except OSError:
-                (current / each).rename(target / each)
+    files = [*linking, *(md5_name(name) for name in linking if md5_name(name) in names)]
+    begun = (folder for folder in folders_aside(root, parent)[-1:] if _has_only_links(folder, current, files))
+    target = next(begun, None) or _new_folder(root / parent)
+    for name in linking:
+        # a segment that is being written may be renamed during the loop
+        with suppress(FileNotFoundError):
+            _link(current, name, target, [md5_name(name)] if md5_name(name) in names else [])
+    if PROVENANCE in names and not _is_same(current / PROVENANCE, target / PROVENANCE):
+        (target / PROVENANCE).unlink(missing_ok=True)
+        _link(current, PROVENANCE, target)
     fsync_directory(target)
     return target
 
@@ -118,10 +120,47 @@ def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
     return tuple(sorted(path for path in above.iterdir() if path.is_dir())) if above.is_dir() else ()
 
 
+def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]:
+    """Return the images and edits among `names`, sorted."""
+    found = (name for name in names if parse_image(name) is not None or parse_segment(name) is not None)
+    return sorted(name for name in found if only is None or name in only)
+
+
+def _has_only_links(folder: Path, current: Path, names: Iterable[str]) -> bool:
+    """Return whether an incomplete `link_aside` left `folder`: all its files with these `names` are the same files."""
+    same = [_is_same(folder / name, current / name) for name in names if (folder / name).exists()]
+    return bool(same) and all(same)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return one.samefile(other)
+    return False
+
+
+def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -> None:
+    """Link a file of `current` with its digest file, if any, into the folder `target`, unless the file is there."""
+    try:
+        for each in (*digests, name):
+            if not (target / each).exists():
+                (target / each).hardlink_to(current / each)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # a kill must not leave the image without its digest file, because the next fetch would then overwrite the image
+        for digest in digests:
+            write_atomically(target / digest, (current / digest).read_bytes())
+        (current / name).rename(target / name)
+        for digest in digests:
+            (current / digest).unlink()
+
+
 def _move(source: Path, target: Path) -> None:
     # a rename to another link of the same file would keep both links
-    target.unlink(missing_ok=True)
-    source.rename(target)
+    if _is_same(source, target):
+        source.unlink()
+    else:
+        source.rename(target)
 
 
 def _new_folder(parent: Path) -> Path:

@@ -38,12 +38,15 @@ def test_image_that_another_one_replaces_is_kept(links: bool, tmp_path: Path, mo
     image(current, 9, "bb" * 16)
     if not links:
         monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
-    assert link_aside(tmp_path, "fsimage_0000000000000000004") is None
-    folder = link_aside(tmp_path, ours.name)
+    (current / PROVENANCE).write_text("provenance")
+    assert link_aside(tmp_path, only=[]) is None
+    folder = link_aside(tmp_path)
     assert folder is not None
     assert ours.exists() is links
+    # a kill before `set_aside` leaves the whole lost past
+    assert len(list(folder.iterdir())) == 5
     # a failed fetch is repeated
-    assert link_aside(tmp_path, ours.name) == (folder if links else None)
+    assert link_aside(tmp_path) == (folder if links else None)
     # the fetch renames its files to the names of our files
     for path in (ours, md5_path(ours)):
         (tmp_path / "fetched").write_bytes(b"of the NameNode")
@@ -51,13 +54,51 @@ def test_image_that_another_one_replaces_is_kept(links: bool, tmp_path: Path, mo
     assert set_aside(tmp_path, keep=[ours.name], into=folder) == folder
     assert [each.name for each in folders_aside(tmp_path)] == [folder.name]
     assert (ours.read_bytes(), (folder / ours.name).read_bytes()) == (b"of the NameNode", content)
-    assert len(list(folder.iterdir())) == 4
+    assert len(list(folder.iterdir())) == 5
+    assert sorted(each.name for each in current.iterdir()) == [ours.name, md5_name(ours.name)]
+
+
+def test_links_of_a_killed_attempt_are_completed(tmp_path: Path) -> None:
+    ours, older = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 3, "bb" * 16)
+    folder = link_aside(tmp_path)
+    assert folder is not None
+    (folder / ours.name).unlink()
+    assert link_aside(tmp_path) == folder
+    assert (folder / ours.name).samefile(ours)
+    # our next image with this name belongs to another lost past
+    lost = (folder / ours.name).read_bytes()
+    ours.unlink()
+    ours.write_bytes(b"of the NameNode")
+    other = link_aside(tmp_path)
+    assert other is not None
+    assert other != folder
+    assert ((folder / ours.name).read_bytes(), (other / ours.name).read_bytes()) == (lost, b"of the NameNode")
+    assert (other / older.name).samefile(older)
+
+
+@pytest.mark.parametrize("step", ["rename", "unlink"])
+def test_image_moved_without_hard_links_keeps_its_digest_file(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is killed before a step; the next fetch would overwrite an image without a digest file."""
+    ours = image(tmp_path / "current", 5, "aa" * 16)
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, step, die)
+        link_aside(tmp_path)
+    (folder,) = folders_aside(tmp_path)
+    (where,) = (each for each in (ours.parent, folder) if (each / ours.name).exists())
+    assert (where / md5_name(ours.name)).exists()
 
 
 def test_image_that_was_not_replaced_is_moved_aside(tmp_path: Path) -> None:
     """The NameNode made a newer image before the fetch."""
     ours, theirs = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 7, "bb" * 16)
-    folder = link_aside(tmp_path, ours.name)
+    folder = link_aside(tmp_path)
     assert folder is not None
     set_aside(tmp_path, keep=[theirs.name], into=folder)
     assert not ours.exists()

@@ -283,7 +283,7 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
         theirs = ours.read_bytes()
         lost = theirs.replace(b"supergroup", b"otherGroup")
         write_atomically(ours, lost)
-        folder = link_aside(tmp_path / "nn2", ours.name)
+        folder = link_aside(tmp_path / "nn2")
         assert folder is not None
         with Daemon(config) as daemon:
             daemon.role.tail()

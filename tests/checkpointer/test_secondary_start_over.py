@@ -14,7 +14,7 @@ from checkpointer.storage.usable_images import content_fault
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from servlets.status import TriggerState
-from tests.checkpointer.kill_harness import kill, kills, record
+from tests.checkpointer.kill_harness import Kill, kill, kills, record
 from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary_config
 from tests.depth import sample
 from tests.namenode_stub.namenode_double import NamenodeDouble
@@ -100,7 +100,31 @@ def start_over(folder: str, rpc_port: int, http_port: int) -> None:
         assert secondary.checkpoint().state is TriggerState.DONE
 
 
-def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path) -> None:
+def test_nothing_is_fetched_if_the_lost_images_cannot_be_kept(node: NamenodeDouble, tmp_path: Path) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        ours = contents(secondary.folder)
+        node.set_back(200)
+        node.save_namespace()
+        obstacle = secondary.folder.parent / LOST_PAST
+        obstacle.touch()
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        assert f"{obstacle} cannot be used" in secondary.service.status()["error"]
+        assert contents(secondary.folder) == ours
+        obstacle.unlink()
+        done(secondary)
+        lost = secondary.role.details().lost_past
+    assert lost is not None
+    (aside,) = lost.set_aside
+    assert {name: (aside / name).read_bytes() for name in ours} == ours
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["older-image", "newer-image"])
+def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path, saved: bool) -> None:
+    """With `saved`, the NameNode has itself saved an image that is newer than ours.
+
+    Once this image is stored, nothing proves that ours are lost, and retention purges them.
+    """
     before = tmp_path / "before"
     with NamenodeDouble(before / "name") as node, Secondary.of(before, node) as secondary:
         done(secondary)
@@ -111,22 +135,28 @@ def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path) -> None:
         shutil.copytree(before, folder, copy_function=shutil.copyfile)
         node = NamenodeDouble(folder / "name")
         node.set_back(200)
+        if saved:
+            node.save_namespace()
         return folder, node
 
     folder, node = place("recorded")
     with node:
         steps = record(start_over, str(folder), node.rpc_port, node.http_port)
-    assert "link" in steps
-    for where in sample(list(kills(steps)), 4, "start over"):
+    fetching = len(steps) - steps[::-1].index("link")
+    # the NameNode's image is stored, but ours are not yet set aside
+    fetched = Kill(steps.index("unlink", fetching), "unlink")
+    for where in {*sample(list(kills(steps)), 3, "start over"), fetched}:
         folder, node = place(str(where).replace("/", "_"))
         current = folder / "secondary/current"
         with node:
             kill(where, start_over, str(folder), node.rpc_port, node.http_port)
             assert held_images([current])
             assert not any(content_fault(current / image_name(image.txid)) for image in held_images([current]))
-            start_over(str(folder), node.rpc_port, node.http_port)
-            aside = [path.name for each in folders_aside(current.parent) for path in each.iterdir()]
-            assert set(ours) <= {*aside, *contents(current)}
+            for _ in range(3):
+                start_over(str(folder), node.rpc_port, node.http_port)
+            aside = [path for each in folders_aside(current.parent) for path in each.iterdir()]
+            found = {(path.name, path.read_bytes()) for path in aside if path.name in ours}
+            assert set(ours.items()) <= {*found, *contents(current).items()}
             newest = image_name(node.checkpoint_txid)
             assert (current / newest).read_bytes() == (node.folder / newest).read_bytes()
         shutil.rmtree(folder)

@@ -74,7 +74,7 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start-over has linked our image with the name of the NameNode's image
+    # folders into which an incomplete start-over has linked our state
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
@@ -100,9 +100,9 @@ class BackupFollower:
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
         if self._linked is None or self._linked[0] != (txid, folder):
-            # Our image with the same name may belong to the lost past, or may be damaged. After a failed attempt, the
-            # image with this name is the NameNode's.
-            self._linked = (txid, folder), self.storage.link_aside(image_name(txid), folder)
+            # After a kill, our files would otherwise be purged in favour of the NameNode's image. After a failed
+            # attempt, the image with this name is the NameNode's.
+            self._linked = (txid, folder), self.storage.link_aside(folder, only=doomed)
         fetched = self._fetch_image(None, txid)
         aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=self._linked[1])
         self._linked = None

@@ -2,7 +2,8 @@
 
 `SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
 used any longer, but remain in place until the NameNode's image is stored. A failed fetch or a kill leaves them there,
-and the next attempt or the next start proves the loss again.
+and the next attempt or the next start proves the loss again. Before the fetch, all images and edits are linked into the
+folder for the lost past: once the NameNode's image is stored, a restarted daemon has no proof of the loss.
 
 The proof depends on the origin of an image:
 
@@ -163,6 +164,8 @@ class PastGuard:
     lost: LostPast | None = field(init=False, default=None)
     # why this node must start over, until the NameNode's image is stored
     _verdict: PastVerdict | None = field(init=False, default=None)
+    # folders of failed attempts to start over, which contain the links to our files
+    _linked: list[Path] = field(init=False, default_factory=list)
 
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
@@ -192,15 +195,19 @@ class PastGuard:
     def replace(self, txid: int, fetch: Callable[[], T]) -> T:
         """Replace our images by the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
 
-        Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place.
+        Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place. If they cannot
+        be linked into the folder for the lost past before, nothing is fetched.
+
+        Raises:
+            StorageError: no directory is left for images or for edits.
         """
         verdict = self._verdict
         assert verdict is not None, "this node does not start over"
-        linked = self.storage.link_aside(txid, verdict.folder)
+        self._linked += self.storage.link_aside(verdict.folder)
         fetched = fetch()
-        aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=linked)
-        self._verdict, self.storage.is_lost = None, False
-        self.lost = LostPast.of(verdict.cause(self.namenode), aside)
+        aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=self._linked)
+        self.lost = LostPast.of(verdict.cause(self.namenode), (*self._linked, *aside))
+        self._verdict, self.storage.is_lost, self._linked = None, False, []
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
         return fetched

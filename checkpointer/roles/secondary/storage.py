@@ -218,14 +218,14 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
-    def link_aside(self, txid: int, parent: str) -> list[Path]:
-        """Link our image at `txid` into folders below `parent` (`storage.lost_pasts`), because the NameNode's image
-        will replace it; return the folders.
+    def link_aside(self, parent: str) -> list[Path]:
+        """Link images and edits into folders below `parent` (`storage.lost_pasts`), because the NameNode's image will
+        replace them; return the folders.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        linked = self._directories.link_aside(image_name(txid), parent)
+        linked = self._directories.link_aside(parent)
         self._check_left()
         return linked
 

@@ -237,8 +237,8 @@ class ImageReplacement:
         # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         name, info = image_name(active.image_txid), active.info
-        # Our image with this name may belong to the lost past.
-        linked = self.storage.link_aside(name, folder)
+        # After a kill, our images would otherwise be purged in favour of the NameNode's image.
+        linked = self.storage.link_aside(folder)
         try:
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)
         except TransferError as refusal:
