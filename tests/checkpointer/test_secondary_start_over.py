@@ -54,6 +54,29 @@ def test_images_remain_until_the_namenodes_image_is_stored(node: NamenodeDouble,
     assert node.image_txids()[-1] == txid
 
 
+def test_alarm_while_lost_images_are_not_used(
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The NameNode was set back, and its image is damaged until it saves its namespace."""
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        assert secondary.role.alarms() == []
+        node.set_back(200)
+        node.faults["image"] = "digest"
+        for _ in range(2):
+            assert secondary.checkpoint().state is TriggerState.FAILED
+            (alarm,) = secondary.role.alarms()
+            assert "was set back" in alarm
+            assert f"the images in {secondary.folder} are not used" in alarm
+            assert alarm in secondary.service.status()["alarms"]
+            assert "Never copy these images to the NameNode" in getattr(alarm, "hint", "")
+        assert caplog.messages.count(alarm) == 1
+        node.faults.clear()
+        node.save_namespace()
+        done(secondary)
+        assert secondary.role.alarms() == []
+
+
 def test_image_refused_before_its_upload_remains_until_the_next_checkpoint(
     node: NamenodeDouble, tmp_path: Path
 ) -> None:

@@ -228,7 +228,7 @@ class SecondaryRole:
         return self._storage.states()
 
     def alarms(self) -> list[str]:
-        return [*([self._rolls.alarm] if self._rolls.alarm else []), *self._failures.alarms()]
+        return [*filter(None, (self._guard.alarm, self._rolls.alarm)), *self._failures.alarms()]
 
     def space_shortage(self) -> str:
         return self._storage.space_shortage()

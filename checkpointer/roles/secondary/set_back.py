@@ -44,12 +44,18 @@ from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
+from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_frames import whole_segments
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
+_LOST_HINT = (
+    "No action is needed while the NameNode's image can be fetched. Never copy these images to the NameNode, because "
+    "they would replace its present state. If the NameNode's own image is damaged, save the namespace: "
+    'docs/runbook.md, "The newest image cannot be read".'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,15 @@ class PastGuard:
     # folders of failed attempts to start over, which contain the links to our files
     _linked: list[Path] = field(init=False, default_factory=list)
 
+    @property
+    def alarm(self) -> str:
+        """Alarm while our images are not used, with a hint; "" otherwise."""
+        verdict = self._verdict
+        if verdict is None:
+            return ""
+        where = ", ".join(map(str, self.storage.image_folders())) or "the checkpoint directories"
+        return Alarm(f"{verdict.cause(self.namenode)}; the images in {where} are not used", _LOST_HINT)
+
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
         ahead = (held.txid for held in self.storage.held_images() if held.txid > txid)
@@ -189,7 +204,10 @@ class PastGuard:
 
     def start_over(self, verdict: PastVerdict) -> None:
         """Stop using images and edits, as `verdict` requires; `replace` sets them aside."""
+        is_new = not self.storage.is_lost
         self._verdict, self.storage.is_lost = verdict, True
+        if is_new:
+            _LOG.warning("%s", self.alarm)
         self.on_start_over()
 
     def replace(self, txid: int, fetch: Callable[[], T]) -> T:
