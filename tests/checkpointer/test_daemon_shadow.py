@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import checkpointer.daemon.shadow as shadow_module
+import checkpointer.roles.secondary.set_back as set_back_module
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.set_back.provenance import image_md5, write_provenances
@@ -187,6 +188,18 @@ def test_fetched_image_with_provenance_is_not_compared_with_itself(node: Namenod
     image = folder / image_name(image_txids(folder)[-1])
     write_provenances([folder], {image_md5(image): Provenance(noted(*OURS).runs(), None)})
     assert shadow.compare() == ShadowState()
+
+
+def test_content_of_a_fetched_image_is_not_read_to_find_out_who_made_it(
+    node: NamenodeDouble, shadow: Shadow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(set_back_module, "content_fault", read.append)
+    assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
+    end_segments(node)
+    assert shadow.secondary.checkpoint().state is TriggerState.DONE
+    fetched = image_name(node.image_txids()[-1])
+    assert fetched not in [path.name for path in read]
 
 
 def test_failed_first_fetch_is_not_repeated_at_every_poll(node: NamenodeDouble, tmp_path: Path) -> None:

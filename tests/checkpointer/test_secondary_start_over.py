@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from checkpointer.daemon.blueprints import RoleImages
 from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.inspector import inspect
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside
@@ -29,14 +31,22 @@ def test_images_remain_until_the_namenodes_image_is_stored(node: NamenodeDouble,
     with Secondary.of(tmp_path, node) as secondary:
         done(secondary)
         ours = contents(secondary.folder)
+        segments = [(each.first, each.last or 0) for each in secondary.role.segments()]
         node.set_back(beyond)
         node.faults["image"] = 500
         for _ in range(2):
             assert secondary.checkpoint().state is TriggerState.FAILED
             assert contents(secondary.folder) == ours
             # neither served nor offered
-            with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
-                secondary.role.latest_image()
+            store = RoleImages(secondary.role)
+            requests = (
+                store.latest_image,
+                partial(store.find_image, image_txids(secondary.folder)[-1]),
+                partial(store.find_segment, *segments[-1]),
+            )
+            for request in requests:
+                with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
+                    request()
             assert secondary.role.details().lost_past is None
     node.steps.clear()
     with Secondary.of(tmp_path, node) as secondary:

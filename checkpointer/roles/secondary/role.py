@@ -202,13 +202,14 @@ class SecondaryRole:
         return image.path
 
     def _newest_image(self) -> ImageCopy:
+        self._storage.refuse_lost()
         newest = self._storage.latest_image()
         if newest is None:
-            lost, first = "the images here do not belong to the NameNode's past", "there is no image yet"
-            raise StorageError(lost if self._storage.is_lost else first, hint="Wait for the next checkpoint.")
+            raise StorageError("there is no image yet", hint="Wait for the next checkpoint.")
         return newest
 
     def segments(self) -> list[EditLogSegment]:
+        self._storage.refuse_lost()
         return self._storage.segments()
 
     def operations(self, first: int, last: int) -> Iterator[EditOp]:

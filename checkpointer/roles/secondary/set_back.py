@@ -189,18 +189,20 @@ class PastGuard:
 
     def copy_made_here(self, txid: int) -> Path | None:
         """Return an intact copy of the image at `txid` if this node made it."""
-        return next((path for path in self._intact_copies(txid) if self.past.made_here(txid, path)), None)
+        made = (path for path in self._copies(txid) if self.past.made_here(txid, path))
+        # last, because this reads the whole image
+        return next((path for path in made if not content_fault(path)), None)
 
     def proved_copy(self, txid: int, witness: Witness) -> Path | None:
         """Return an intact copy of the image at `txid` if the image belongs to the NameNode's past."""
-        for path in self._intact_copies(txid):
-            if self.past.compare(ImageId(txid, image_md5(path)), witness).holds:
+        for path in self._copies(txid):
+            if not content_fault(path) and self.past.compare(ImageId(txid, image_md5(path)), witness).holds:
                 return path
         return None
 
-    def _intact_copies(self, txid: int) -> Iterator[Path]:
+    def _copies(self, txid: int) -> Iterator[Path]:
         paths = (folder / image_name(txid) for folder in self.storage.image_folders())
-        return (path for path in paths if path.is_file() and not content_fault(path))
+        return (path for path in paths if path.is_file())
 
     def start_over(self, verdict: PastVerdict) -> None:
         """Stop using images and edits, as `verdict` requires; `replace` sets them aside."""

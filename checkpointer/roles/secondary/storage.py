@@ -150,6 +150,16 @@ class SecondaryStorage:
         newest = self._newest_image()
         return None if self.is_lost else newest
 
+    def refuse_lost(self) -> None:
+        """Check that the images and edits may be served.
+
+        Raises:
+            StorageError: they do not belong to the NameNode's past.
+        """
+        if self.is_lost:
+            problem = "the images and edits here do not belong to the NameNode's past"
+            raise StorageError(problem, hint="Wait for the next checkpoint.")
+
     def held_images(self) -> list[ImageId]:
         """Return the usable images, newest first; empty if they are lost.
 
