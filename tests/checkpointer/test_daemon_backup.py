@@ -11,6 +11,8 @@ import pytest
 
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.roles.backup.states import BackupState
+from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.lost_pasts import folders_aside
 from engine.observer import SilentObserver
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
@@ -203,6 +205,27 @@ def test_edits_that_the_namenode_lost_are_set_aside(namenode: NamenodeDouble, da
     assert lost.last == written
     daemon.follow(2)
     assert in_sync(daemon)
+
+
+def test_whole_lost_past_is_kept_if_the_daemon_is_killed_after_the_fetch(
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.follow()
+    namenode.write(5)
+    written = namenode.written
+    namenode.written -= 3
+    daemon.follow()
+    ours = daemon.role.latest_image().name
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StorageDirectories, "set_aside", die)
+    with pytest.raises(KeyboardInterrupt):
+        daemon.follow()
+    (folder,) = folders_aside(daemon.folder.parent)
+    assert (folder / ours).is_file()
+    assert [segment.last for segment in list_segments(folder)] == [written]
 
 
 def test_daemon_waits_for_a_namenode_in_safe_mode(namenode: NamenodeDouble, daemon: Daemon) -> None:

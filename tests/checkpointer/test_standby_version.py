@@ -25,6 +25,7 @@ from checkpointer.roles.standby.version import (
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import read_storage_info
+from checkpointer.storage.lost_pasts import folders_aside
 from engine.errors import CheckpointCancelledError
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
@@ -300,6 +301,32 @@ def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Pa
         assert (other.storage_info(), other.latest_image().txid) == (stored, txid)
     storage.release()
     other.release()
+
+
+def test_all_images_are_kept_if_the_daemon_is_killed_after_the_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NameNode was set back and has saved an image."""
+    storage = locked(tmp_path / "name")
+    with NamenodeDouble(tmp_path / "nn") as namenode:
+        up, txid = f"http://127.0.0.1:{namenode.http_port}", namenode.image_txids()[-1]
+        storage.format(namenode.info)
+        fetching(storage).fetch(up, txid, namenode.info, lambda: False)
+        namenode.set_back(200)
+        namenode.save_namespace()
+        active = ActiveVersion("nn1:8020", up, namenode.info, False, namenode.image_txids()[-1])
+        replacement = ImageReplacement(storage, NameNodes((), (), user="x", timeout=1.0, retries=1), fetching(storage))
+
+        def die(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(StorageDirectories, "set_aside", die)
+        with pytest.raises(KeyboardInterrupt):
+            replacement.start_over(active, lambda: False)
+        assert images(tmp_path / "name") == [txid, active.image_txid]
+        (folder,) = folders_aside(tmp_path / "name")
+        assert (folder / image_name(txid)).exists()
+    storage.release()
 
 
 @pytest.mark.parametrize("found_by", ["a refused upload", "a start"])

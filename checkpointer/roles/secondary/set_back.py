@@ -223,7 +223,7 @@ class PastGuard:
         """
         verdict = self._verdict
         assert verdict is not None, "this node does not start over"
-        self._linked += self.storage.link_aside(verdict.folder)
+        self._linked = list(dict.fromkeys((*self._linked, *self.storage.link_aside(verdict.folder))))
         fetched = fetch()
         aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=self._linked)
         self.lost = LostPast.of(verdict.cause(self.namenode), (*self._linked, *aside))
