@@ -12,7 +12,7 @@ from checkpointer.transfer import download_segment
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
-from hadoop_common.storage_info import ForeignDirectoryError
+from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_protocol import EditLogManifest, NamenodeClient
 from namenode_stub.formatting import format_storage, new_storage_info
@@ -128,12 +128,13 @@ def test_a_directory_that_cannot_store_edits_for_the_archive_remains_in_use(
     node.keeps_edits = True
     roots = [tmp_path / "edits1", tmp_path / "edits2"]
 
-    def refusing(*arguments: Any, **options: Any) -> ReceivedFile:
-        first, folders = arguments[1], arguments[4]
+    def refusing(
+        url: str, first: int, last: int, info: StorageInfo, folders: list[Path], **options: Any
+    ) -> ReceivedFile:
         stored = [each for each in folders if first != 89 or each.parent not in roots[-full:]]
         if not stored:
             raise StorageError("no directory accepts the file: No space left on device")
-        return download_segment(*arguments[:4], stored, **options)
+        return download_segment(url, first, last, info, stored, **options)
 
     monkeypatch.setattr("checkpointer.roles.secondary.fetch.download_segment", refusing)
     changes = {"dfs__namenode__checkpoint__edits__dir": ",".join(map(str, roots)), **archived(tmp_path)}
