@@ -317,3 +317,22 @@ def test_all_files_are_fetched_again_after_a_failed_merge(
         segments = [f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)]
         assert node.transfers() == ["image", *segments, "upload"]
         assert secondary.role.alarms() == []
+
+
+def test_own_image_that_the_namenode_lacks_is_used_after_a_failed_merge(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NameNode's edits prove the image, so checkpoints do not depend on a restart of the daemon."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("disk on fire")
+
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node) as secondary:
+        assert done(secondary) == 88
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.merging.engines.merge", broken)
+            assert secondary.checkpoint().state is TriggerState.FAILED
+        node.faults["image"] = 404
+        assert done(secondary) > 88
+        assert sound(secondary.folder)

@@ -304,7 +304,7 @@ class SecondaryRole:
                 manifest = self._manifest(cancelled)(0)
                 # do not purge images of a lost past in favour of the NameNode's images
                 self._guard.leave_lost_past(witness, manifest.logs, if_not_compared=False)
-                self._base(newest, info, witness, life, refetch=False, cancelled=cancelled)
+                self._base(newest, info, witness, life, refetch=False, moved=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
                 self._retain()
 
@@ -322,22 +322,22 @@ class SecondaryRole:
             # After an upgrade or a failed merge, do not trust local files.
             refetch = moved or self._failures.count > 0
             try:
-                result = self._merge(signature, observer, refetch=refetch)
+                result = self._merge(signature, observer, refetch=refetch, moved=moved)
             except (TransferError, ImageFormatError) as error:
                 older = None if moved else self._older_base(signature.most_recent_checkpoint_txid, error)
                 if older is None:
                     raise
                 _LOG.error("%s; continuing from the image before it, at txid %d", error.message, older)
                 signature = replace(signature, most_recent_checkpoint_txid=older)
-                result = self._merge(signature, observer, refetch=False)
+                result = self._merge(signature, observer, refetch=False, moved=False)
             info = signature.storage_info
             self._namespace = info
             self._write_version(info, observer.cancelled)
         self._retain()
         return result
 
-    def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch the image of `signature` and the segments after it, and merge them.
+    def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool, moved: bool) -> MergeResult:
+        """Fetch the image of `signature` and the segments after it, and merge them; `moved`: see `_base`.
 
         Raises:
             HdfsError: see `checkpoint`.
@@ -354,7 +354,8 @@ class SecondaryRole:
         # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
-        image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
+        cancelled = observer.cancelled
+        image = self._base(base_txid, info, witness, life, refetch=refetch, moved=moved, cancelled=cancelled)
         base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
         result = merge_checkpoint(image, segments, signature, self._storage, self._config, self._failures, observer)
@@ -385,10 +386,14 @@ class SecondaryRole:
         life: tuple[str, int] | None,
         *,
         refetch: bool,
+        moved: bool,
         cancelled: Callable[[], bool],
     ) -> Path:
-        """Return the NameNode's image at `txid`, and fetch it if necessary; `life` is the NameNode's process before the
-        fetch.
+        """Return the NameNode's image at `txid`, and fetch it if necessary.
+
+        Args:
+            life: the NameNode's process before the fetch.
+            moved: whether the NameNode was upgraded, so that our copy is not used even if the NameNode lacks the image.
 
         Raises:
             HdfsError: see `Fetcher.image`.
@@ -402,7 +407,8 @@ class SecondaryRole:
             image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         except TransferError as error:
             # a NameNode keeps few images, but may still have the edits that prove ours
-            proved = None if refetch or error.status not in NO_SUCH_IMAGE else self._guard.proved_copy(txid, witness)
+            unusable = moved or is_lost or error.status not in NO_SUCH_IMAGE
+            proved = None if unusable else self._guard.proved_copy(txid, witness)
             if proved is None:
                 raise
             return proved
