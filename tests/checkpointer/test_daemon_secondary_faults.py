@@ -328,7 +328,8 @@ def test_own_image_that_the_namenode_lacks_is_used_after_a_failed_merge(
         raise OSError("disk on fire")
 
     node.keeps_edits = True
-    with Secondary.of(tmp_path, node) as secondary:
+    # no image before the NameNode's image is left
+    with Secondary.of(tmp_path, node, dfs__namenode__num__checkpoints__retained="1") as secondary:
         assert done(secondary) == 88
         with monkeypatch.context() as patch:
             patch.setattr("checkpointer.merging.engines.merge", broken)
