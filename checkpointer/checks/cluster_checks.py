@@ -192,7 +192,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
         return CheckVerdict(State.OK, "the edits are not on JournalNodes")
-    newest = max(node.last_txid for node in nodes)
+    newest = max((node.last_txid for node in nodes if node.same_namespace is not False), default=-1)
     well = [node for node in nodes if not _fault(node)]
     lag = max((newest - node.last_txid for node in well), default=0)
     limits = thresholds.limits("journalnodes", facts.transactions, None)

@@ -177,8 +177,12 @@ def test_journal_nodes_check(nodes: tuple[NodeAnswer, ...], state: State, summar
 
 def test_journals_of_another_namespace_are_not_called_lost() -> None:
     """The repair of a JournalNode that lost its disk would format the journal of the other cluster."""
-    found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), node(3, same_namespace=False))))
+    foreign = node(3, 5_000_000, same_namespace=False)
+    found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), foreign)))
     assert found.state is State.WARNING
+    assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=0;50"]
+    assert "the furthest behind lacks 0 transactions" in found.summary
+    assert found.details[0].startswith("jn1:8485: last txid 100, 0 behind")
     assert found.details[2] == "jn3:8485: its journal belongs to another namespace"
     assert "Do not format a JournalNode" in found.hint
 
@@ -201,6 +205,9 @@ def test_segments_of_all_journal_nodes_are_combined() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
     assert _held([node(1), node(2), behind]).value == (SegmentName(1, 40), SegmentName(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
+    foreign = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 900),), same_namespace=False)
+    assert _held([node(1), node(2), foreign]).value == (SegmentName(1, 40), SegmentName(41, None))
+    assert "1 of 3 JournalNodes list the edits of this namespace" in _held([node(1), silent(2), foreign]).error
 
 
 @pytest.mark.parametrize("newer", [node(3, logs=FROM_61), silent(3)])
