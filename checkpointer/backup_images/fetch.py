@@ -18,12 +18,13 @@ from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RpcError
+from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from image_format.errors import ImageFormatError
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
-from site_config.cluster import NameNodeAddress
+from site_config.cluster import NameNodeAddress, ask_state
 
 _MAX_LISTED_ERRORS = 5
 
@@ -113,7 +114,7 @@ def fetch_image(
                 f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
                 "the NameNode sent an old one, or was set back"
             )
-        if failures and options.txid is None:
+        if options.txid is None:
             notes += _behind(source, txid, options)
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]
@@ -125,10 +126,11 @@ def fetch_image(
 
 
 def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[str]:
-    """Return a note if the NameNode has later edits than its newest image, which a standby may not have replaced for a
-    long time.
+    """Return a note if the NameNode is not active and has later edits than its newest image, which a standby may not
+    have replaced for a long time.
     """
-    if source.rpc is None:
+    state = ask_state(source, user=options.user, timeout=options.timeout)
+    if source.rpc is None or state is None or state is HAState.ACTIVE:
         return []
     try:
         with NamenodeClient(
@@ -140,7 +142,8 @@ def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[s
     if written <= txid:
         return []
     lacking = counted(written - txid, "transaction")
-    return [f"the image of {source.http} lacks {lacking} that this NameNode has: fetch again once a NameNode is active"]
+    note = f"the image of {source.http} lacks {lacking} that this NameNode, which is not active, has"
+    return [f"{note}: fetch again once an active NameNode sends its image"]
 
 
 def _fetch_from(
