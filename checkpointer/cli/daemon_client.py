@@ -69,7 +69,7 @@ def find_daemon(conf_dir: Path, role: Role | None, *, warns: bool = True) -> Dae
 
 
 def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> DaemonAddresses:
-    """Return the addresses in the present configuration, then the `known` addresses, with the configuration's faults."""
+    """Return the addresses in the present configuration, then the `known` addresses, with its faults."""
     try:
         found = find_daemon(conf_dir, role, warns=False)
     except ConfigurationError as error:
