@@ -70,7 +70,8 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    A field that is None allows any caller. Otherwise, the field must contain the address or all names of the caller.
+    A field that is None allows any caller. Otherwise, `networks` must contain the address, and `users` all names, of
+    the caller.
     """
 
     networks: frozenset[Network] | None = None
