@@ -382,6 +382,24 @@ def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn:
         assert len(archive.catalogue().images) == 1
 
 
+def test_edits_that_arrive_after_later_edits_close_the_gap(place: Path, nn: Path, tmp_path: Path) -> None:
+    """A secondary fetches edits before an image of the NameNode after its merge."""
+    first = segment(nn, BASE_TXID, number(1))
+    middle = segment(nn, first, number(2))
+    end = segment(nn, middle, number(3))
+    late = nn / "current" / segment_name(first + 1, middle)
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        late.rename(tmp_path / late.name)
+        position = rounds.make(source_of(nn))
+        assert position is not None
+        assert (position.restorable_txid, position.missing) == (first, middle - first)
+        (tmp_path / late.name).rename(late)
+        position = rounds.make(source_of(nn))
+    assert position is not None
+    assert (position.branch, position.restorable_txid, position.missing) == (MAIN, end, 0)
+
+
 def test_edits_removed_by_retention_rules_are_not_archived_again(place: Path, nn: Path, tmp_path: Path) -> None:
     last = segment(nn, BASE_TXID, mkdir("/a", 17000, 6000))
     with open_archive(str(place)) as archive:
