@@ -11,7 +11,8 @@ from console.rest import rest_panels
 from console.words import count_text, time_text
 from hadoop_common.quantities import ago_text, counted
 
-_UNHEALTHY_STEP: Final = "Check the NameNode and its log; once healthy, its controller rejoins the election."
+_UNHEALTHY_STEP: Final = "Check the NameNode and its log; once the NameNode is healthy, its controller rejoins the "
+"election."
 
 
 def page_of(status: Mapping[str, Any], now: float) -> NodePage:

@@ -25,7 +25,7 @@ from hadoop_common.cli.progress import ProgressObserver
     "--before",
     type=click.IntRange(min=1),
     metavar="TXID",
-    help="Undo the latest removal of PATH before this transaction, instead of the latest of all.",
+    help="Undo the last removal of PATH before this transaction, instead of the last of all removals.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @conf_option(required=False)
@@ -70,4 +70,4 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
     echo(f"{out}: the state after transaction {made.txid}, without {removal}, in {made.seconds:.1f} s")
     echo(f"restored: {made.expected}; --before {removal.txid} restores the path as before an earlier removal")
     print_changes(made.changes)
-    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from it")
+    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from this directory")

@@ -207,7 +207,7 @@ def test_no_archive_is_created_in_an_unmounted_mount_point(
     work(config_of(place), Inbox(source_of(nn), 3, lambda left: None))  # type: ignore[arg-type]
     assert not list(place.iterdir())
     last = ArchiveReport.from_line(capfd.readouterr().out.splitlines()[-1])
-    assert (last.complete, last.error) == (False, f"{place} no longer has its archive")
+    assert (last.complete, last.error) == (False, f"{place} no longer contains the archive")
     place.rmdir()
     away.rename(place)
     work(config_of(place), Inbox(source_of(nn), 2, lambda left: None))  # type: ignore[arg-type]
