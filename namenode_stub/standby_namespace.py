@@ -194,7 +194,7 @@ class StandbyNamespace:
         if self._stopping.is_set():
             return
         if text != self.fault:
-            _LOG.error("edits are not followed after txid %d: %s", self._tailer.applied_txid, text)
+            _LOG.error("edits after txid %d are not read or applied: %s", self._tailer.applied_txid, text)
         self.fault = text
 
     def _upgrade_finalized(self, txid: int) -> None:

@@ -111,7 +111,7 @@ def fetch_image(
         if is_old:
             notes.append(
                 f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
-                "the NameNode sent an old one, or was set back"
+                "the NameNode sent an old image, or was set back"
             )
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]
@@ -149,7 +149,7 @@ def _fetch_from(
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
     """Return the NameNode's VERSION, or add the reason to `notes`; an image without VERSION is still useful."""
     if source.rpc is None:
-        notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
+        notes.append(f"VERSION is not stored: no RPC address of {source.http} is known")
         return None
     try:
         with NamenodeClient(
@@ -157,7 +157,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
         ) as client:
             return client.version_request().storage_info
     except RpcError as error:
-        notes.append(f"VERSION is not kept: {error.message}")
+        notes.append(f"VERSION is not stored: {error.message}")
         return None
 
 
@@ -183,7 +183,7 @@ def _download(
     if image.md5 != offer.md5:
         raise TransferError(
             offer.url,
-            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but received with {image.md5}",
+            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but the received file has {image.md5}",
             hint="Find out which of the NameNode's images is damaged, then fetch again.",
         )
     return image.paths[0]

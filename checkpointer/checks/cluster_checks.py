@@ -191,12 +191,13 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = (
-        f"{len(well)} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {counted(lag, 'transaction')}"
+        f"{len(well)} of {len(nodes)} answer by RPC and HTTP; the one furthest behind lacks "
+        f"{counted(lag, 'transaction')}"
     )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
     if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)
-        summary += f"; no edits are written to {', '.join(node.address for node in lacking)} before the next segment"
+        summary += f"; no edits are written to {', '.join(node.address for node in lacking)} until the next segment"
         hint = hint or _NEXT_SEGMENT_HINT
     return CheckVerdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
 
@@ -222,5 +223,5 @@ def _fault(node: NodeAnswer) -> str:
 
 
 def _standing(node: NodeAnswer, newest: int) -> str:
-    committed = "" if node.committed_txid is None else f", knows {node.committed_txid} to be committed"
+    committed = "" if node.committed_txid is None else f", committed txid {node.committed_txid}"
     return f"last txid {node.last_txid}, {newest - node.last_txid} behind{committed}, epoch {node.epoch}"

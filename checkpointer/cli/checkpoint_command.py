@@ -158,8 +158,8 @@ def _refusing(daemon: DaemonAddresses, limit: float) -> dict[str, float]:
 def _forewarn(refusing: dict[str, float]) -> None:
     for address, at in refusing.items():
         echo(
-            f"note: {address} does not accept an image with few transactions before {clock_text(at, time.time())}, "
-            "because its last image is recent; new edits are checkpointed anyway",
+            f"note: until {clock_text(at, time.time())}, {address} refuses an image with few new transactions, "
+            f"because its last image is recent; new edits are checkpointed anyway",
             err=True,
         )
 

@@ -162,7 +162,7 @@ def command(
             return
         room = expected_room(plan)
         if not as_json:
-            echo(room.estimate("maybe too little, the image is measured first"), err=True)
+            echo(room.estimate("perhaps too little; the image is measured first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works only with the local engine: omit --engine and --master.")

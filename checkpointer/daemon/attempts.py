@@ -59,10 +59,10 @@ class OperationFaults:
         self._clock = clock
         self.namenode = self._fault("the NameNode answers again", "polls")
         self.reading = self._fault("storage and journal can be read again", "polls")
-        self.fetch = self._fault("the image of another daemon was fetched again", "polls")
+        self.fetch = self._fault("images of another daemon can be fetched again", "polls")
         self.space = self._fault("there is space for a checkpoint again", "polls")
-        self.checkpoint = self._fault("a checkpoint was made again", "attempts")
-        self.offer = self._fault("an image was offered again", "attempts")
+        self.checkpoint = self._fault("checkpoints succeed again", "attempts")
+        self.offer = self._fault("images can be offered again", "attempts")
         self.lateness = self._fault("checkpoints are on time again", "polls")
         self._transfers: dict[str, RecurringFault] = {}
         self._jobs: dict[str, RecurringFault] = {}

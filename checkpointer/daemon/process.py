@@ -344,7 +344,7 @@ class _Daemon:
                 job.reschedule("interval", seconds=seconds)
         _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
         if kept:
-            _LOG.warning("these settings also changed, but require a restart: %s", ", ".join(kept))
+            _LOG.warning("these changed settings take effect only after a restart: %s", ", ".join(kept))
 
 
 def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:

@@ -245,7 +245,7 @@ class Leadership:
                 _LOG.info("this checkpointer leads (%s)", self._settings.lock)
             case LeadershipStatus.FOLLOWING:
                 leader = state.leader or "another daemon"
-                _LOG.info("this checkpointer is on standby, %s leads (%s)", leader, self._settings.lock)
+                _LOG.info("this checkpointer is on standby; the leader is %s (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
                 _LOG.warning(
                     "the leader is currently unknown: %s", state.problem or "the lock's backend has not answered yet"

@@ -51,7 +51,7 @@ only while they write.
 """
 _NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
 _NO_STATE_ID: Final = (
-    "this node answers like an observer NameNode, and the request has no state id: the client is not configured with "
+    "this node answers like an observer NameNode, but the request has no state id: the client is not configured with "
     "ObserverReadProxyProvider. Ask the active NameNode, or set checkpointer.namespace.rpc-address here for clients "
     "that accept an older state"
 )

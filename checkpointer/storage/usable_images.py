@@ -293,7 +293,7 @@ def _report(path: Path, fault: str) -> None:
     _reported[path, fault] = None
     while len(_reported) > _MAX_CACHED:
         _reported.popitem(last=False)
-    _LOG.warning("%s; it is left out, and nothing is concluded from it", _line(path, fault))
+    _LOG.warning("%s; this file is skipped", _line(path, fault))
 
 
 def _line(path: Path, fault: str) -> str:

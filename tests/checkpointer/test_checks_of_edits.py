@@ -146,7 +146,7 @@ def test_coverage_agrees_with_a_count_of_transactions(
     ("nodes", "state", "summary"),
     [
         ((), State.OK, "not on JournalNodes"),
-        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP, the furthest behind lacks 0"),
+        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP; the one furthest behind lacks 0"),
         ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
         ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),
         ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),
@@ -208,14 +208,14 @@ def test_only_nodes_without_the_open_segment_are_queried_again(
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
-        ({"journal": journal(SegmentName(91, 95), SegmentName(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(SegmentName(91, 95), SegmentName(96, None))}, State.OK, "no edits are missing"),
         ({"journal": journal(SegmentName(91, 95))}, State.WARNING, "96-100 are not"),
         ({"journal": journal(SegmentName(94, 100))}, State.CRITICAL, "91-93"),
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
         ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
         # the NameNode's open segment is not in any manifest
-        ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "no edits are missing"),
         ({"namenodes": (namenode(segments=Observation((SegmentName(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),

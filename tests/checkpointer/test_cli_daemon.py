@@ -152,7 +152,7 @@ def test_daemon_is_shown_while_the_configuration_on_disk_is_faulty(cluster: Clus
     assert (period["key"], period["value"], period["source"]) == (PERIOD, "soon", str(site))
     assert directory["key"] == "dfs.namenode.name.dir"
     assert checked.code == 3
-    assert "`checkpointer status` shows the running daemon" in checked.out
+    assert "`checkpointer status` shows its state" in checked.out
     assert stopped.code == 2
     assert PERIOD in stopped.err
     assert "dfs.namenode.name.dir" in stopped.err

@@ -99,7 +99,7 @@ def test_reloaded_settings_apply_or_require_a_restart(role: JobRole, caplog: pyt
     (taken,) = role.configs
     assert (taken.transactions, taken.poll_interval) == (1, 0.01)
     assert taken.image_directories == config().image_directories
-    assert "require a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
+    assert "take effect only after a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [StorageError, RuntimeError])

@@ -435,7 +435,7 @@ def test_too_many_failed_merges_end_the_daemon(
         fault = secondary.service.fault
         assert isinstance(fault, RoleGaveUpError)
         assert fault.exit_code == 1
-        assert "3 merges in a row failed" in result.message
+        assert "failed merges since the last success: 3" in result.message
 
 
 def test_all_files_are_fetched_again_after_a_failed_merge(

@@ -134,7 +134,7 @@ def test_recovery_after_a_manifest_with_a_gap(node: NamenodeDouble, secondary: S
     for path in kept:
         path.unlink()
     result = fails(secondary)
-    assert "bad edit log manifest" in result.message
+    assert "invalid edit log manifest" in result.message
     # a NameNode lists only the segments after a gap
     assert str(89 if gone == "middle" else firsts[0]) in result.message
     for path, content in kept.items():

@@ -234,7 +234,7 @@ def test_lost_majority_is_an_alarm_until_it_returns(
         daemon.clock.now += 301
         daemon.role.tail()
         _, lag = daemon.service.status()["alarms"]
-        assert f"txid {applied} is the last one here, the active NameNode wrote {last + 1}" in lag
+        assert f"the last applied transaction is {applied}, but the active NameNode wrote transaction {last + 1}" in lag
         for node in quorum.nodes[:2]:
             node.serve()
         daemon.role.tail()

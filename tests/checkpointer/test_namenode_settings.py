@@ -197,11 +197,11 @@ def test_former_active_that_does_not_answer_is_not_asked_after_a_failover() -> N
 
     forecast = UploadForecast(standby_config(), ask=ask, ask_settings=ask_settings)
     forecast.update(["http://a", "http://b"], lambda: False)
-    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with different settings")
     del states["http://a"]
     forecast.update(["http://a", "http://b"], lambda: False)
     # no NameNode is known to be active now
-    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with different settings")
     states["http://b"] = "active"
     forecast.update(["http://a", "http://b"], lambda: False)
     assert forecast.settings_fault(lambda: False) == ""

@@ -161,7 +161,7 @@ class BackupFollower:
         try:
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         except TransactionGapError as gap:
-            _LOG.warning("our image at %d is too old to continue from: %s", namespace.last_txid, gap)
+            _LOG.warning("our image at txid %d is too old to continue from: %s", namespace.last_txid, gap)
             self._fetch_image(observer, self.source.newest_image_txid())
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         self._apply_local(target, observer)
@@ -294,7 +294,7 @@ class BackupFollower:
         """Fetch the NameNode's image at `txid` and load it; drop the directories that cannot store it."""
         # otherwise, each check would repeat a fetch that fills the disk
         self.storage.require_space()
-        _LOG.info("fetching the image at %d", txid)
+        _LOG.info("fetching the image at txid %d", txid)
         folders = self.storage.current_folders()
         image = download_image(
             self.http_address,

@@ -161,8 +161,8 @@ class NamenodeLink:
                 raise
             raise NoBackupNodesError(
                 f"the NameNode at {self.address} cannot register backup nodes ({error.message})",
-                hint="NameNodes with dfs.http.policy=HTTPS_ONLY cannot. Checkpoints continue without a registration; "
-                "use the secondary role.",
+                hint="A NameNode with dfs.http.policy=HTTPS_ONLY cannot register backup nodes. Checkpoints continue "
+                "without a registration; use the secondary role.",
             ) from error
         if answer.role is not NamenodeRole.NAMENODE:
             raise CheckpointError(

@@ -208,7 +208,9 @@ class StreamUpkeep:
         stalled = self.pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
             # The NameNode may have lost our registration in a restart.
-            self.receiver.break_off(f"the NameNode wrote transaction {seen}; the last to arrive was {before.last_txid}")
+            self.receiver.break_off(
+                f"the NameNode wrote transaction {seen}; the last transaction that arrived was {before.last_txid}"
+            )
         if stalled or not self.link.registered:
             self.link.register(self.storage.storage_info())
             self.take_version()
@@ -355,8 +357,9 @@ class StreamUpkeep:
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self.link.withdraw(self.storage.storage_info(), f"No stream of edits arrives here ({position.reason}).")
             raise _NoStreamError(
-                f"the NameNode at {self.link.address} rolled, but no stream of edits arrived here: {position.reason}",
-                hint="Check that it can connect to dfs.namenode.backup.address of this node.",
+                f"the NameNode at {self.link.address} rolled its edit log, but no stream of edits arrived here: "
+                f"{position.reason}",
+                hint="Check that the NameNode can connect to dfs.namenode.backup.address of this node.",
             )
 
     def _converge(self, observer: Observer) -> None:

@@ -139,7 +139,7 @@ class JournalFollower:
         # held by the thread that reads or changes the namespace
         self._working = threading.Lock()
         self._closing = threading.Event()
-        self._fault = RecurringFault(_LOG, "edits are followed again", unit="tails", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits are read and applied again", unit="tails", clock=clock)
         self._open_fault = RecurringFault(_LOG, "the open segment is read again", unit="tails", clock=clock)
         self._tailed_at: float | None = None
 
@@ -247,7 +247,9 @@ class JournalFollower:
             rollback = self._tailer.rollback_due
             newest = self._storage.latest_image().txid
             if not rollback and self._warm.last_txid <= newest:
-                raise CheckpointError(f"no finalized edits after txid {newest}", hint="Roll the active's edit log.")
+                raise CheckpointError(
+                    f"no finalized edits after txid {newest}", hint="Roll the edit log of the active NameNode."
+                )
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
             self.past.saved(ImageId(result.txid, result.saved.md5))
             if rollback:
@@ -280,7 +282,7 @@ class JournalFollower:
             self._raise_alarm(self._describe(fault), fault)
             return False
         except Exception as fault:
-            self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}", fault)
+            self._raise_alarm(f"edits are not read or applied: {type(fault).__name__}: {fault}", fault)
             return False
         finally:
             self._working.release()
@@ -429,7 +431,7 @@ class JournalFollower:
         """
         while not self._working.acquire(timeout=_SLICE_SECONDS):
             if cancelled():
-                raise CheckpointCancelledError("cancelled while another thread followed the edits")
+                raise CheckpointCancelledError("cancelled while another thread read and applied the edits")
         try:
             yield
         finally:
@@ -438,7 +440,7 @@ class JournalFollower:
     def _describe(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
-        return f"edits are not followed: {error_text(fault)}"
+        return f"edits are not read or applied: {error_text(fault)}"
 
     def _raise_alarm(self, text: str, fault: Exception) -> None:
         known = as_hdfs_error(fault)
