@@ -98,8 +98,8 @@ class SecondControllerError(ControllerError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             problem,
-            hint="A controller of this NameNode, Hadoop's or ours, may already be running: one suffices. For another "
-            "NameNode of this host set dfs.ha.zkfc.port.",
+            hint="A controller of this NameNode, Hadoop's or the checkpointer's, may already be running: one "
+            "suffices. For another NameNode on this host, set dfs.ha.zkfc.port.",
         )
 
 
@@ -109,6 +109,6 @@ class BreadcrumbKeptError(ControllerError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the breadcrumb is kept: {reason}",
-            hint="Leave it to the controller of the NameNode that it names, which removes it when that NameNode is "
-            "stopped cleanly.",
+            hint="Leave the breadcrumb to the controller of the NameNode that it names. This controller removes the "
+            "breadcrumb when the NameNode is stopped cleanly.",
         )

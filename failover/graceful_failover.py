@@ -119,4 +119,4 @@ class GracefulFailover:
             return
         if in_time:
             raise ServiceFailedError(f"{self._own} became {report.health.value}: {report.reason}")
-        raise ServiceFailedError(f"{self._own} did not get the lock within {seconds:g} s")
+        raise ServiceFailedError(f"{self._own} did not acquire the lock within {seconds:g} s")

@@ -96,7 +96,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
         return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
     if error.filename is None:
         # an error without a number comes from a library, not from the system
-        problem = f"a file, or standard output, fails: {_reason(error)}"
+        problem = f"access to a file or to standard output failed: {_reason(error)}"
         return None if error.errno is None else StorageError(problem, hint=_hint(error))
     if error.filename2 is not None:
         return FileFaultError(error, error.filename, f"cannot be given the name {error.filename2}")

@@ -65,8 +65,8 @@ class LoginRefusedError(KerberosError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the server refused our Kerberos token: {reason}",
-            hint="The server's log has the reason (Auth failed). Often its clock is more than 5 minutes off, or its "
-            "keytab is older than its key in the KDC.",
+            hint="The server's log contains the reason (Auth failed). Often its clock is more than 5 minutes off, "
+            "or its keytab is older than its key in the KDC.",
         )
 
 

@@ -24,7 +24,7 @@ NAMENODE_KEYTAB = ConfigKey(
     "dfs.namenode.keytab.file",
     "",
     text("file"),
-    "Keytab of a standby or backup node, and of the stub. Commands of other users use tickets of kinit.",
+    "Keytab of a standby or backup node, and of the stub. Commands that other users run use their kinit tickets.",
 )
 NAMENODE_PATTERN = ConfigKey(
     "dfs.namenode.kerberos.principal.pattern",

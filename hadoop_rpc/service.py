@@ -121,7 +121,7 @@ class Dispatcher:
         if service is None:
             return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), RpcErrorCode.NO_SUCH_PROTOCOL
         if service.version != call.version:
-            problem = f"{call.protocol} is served in version {service.version}, the client uses {call.version}"
+            problem = f"{call.protocol} is served in version {service.version}, but the client uses {call.version}"
             return VersionMismatchError(problem), RpcErrorCode.RPC_VERSION_MISMATCH
         method = service.methods.get(call.method)
         if method is None:

@@ -91,7 +91,7 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
 @_conf
 @click.option("--force", is_flag=True, help="Delete existing data.")
 def bootstrap_command(conf_dir: Path, force: bool) -> None:
-    """Create the storage directories of a second NameNode with the newest image of the first one, which must be
+    """Create the storage directories of a second NameNode with the newest image of the first NameNode, which must be
     running.
 
     \b

@@ -122,7 +122,7 @@ class _ImageServlet:
         else:
             path, what = self._store.find_image(asked.txid), f"image at txid {asked.txid}"
         if path is None:
-            raise NotFoundError(f"there is no {what} here, expected a finished file of that name")
+            raise NotFoundError(f"this server has no {what}, expected a finished file of that name")
         return path
 
     def _send(self, path: Path, throttle: Throttle) -> Response:

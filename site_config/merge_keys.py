@@ -163,8 +163,8 @@ MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Directory of these files and of large decompressed sections, on a disk and not in memory. Unset: the system's "
-    "temporary directory. Specific to the checkpointer.",
+    "Directory of the files beyond checkpointer.memory and of large decompressed sections, on a disk and not in "
+    "memory. Unset: the system's temporary directory. Specific to the checkpointer.",
 )
 
 MERGE_KEYS = keys_in(globals())

@@ -65,6 +65,7 @@ SAFE = {
     "the files of the json journal here": "moved, not removed",
     "move the existing file away, or specify another file": "moved, not removed",
     "specify a regular file, or move it away": "moved, not removed",
+    "you can move them elsewhere": "moved, not removed",
     "otherwise move it away": "moved, not removed, and the hint says what it may be",
     "while the other journalnodes answer": "its precondition; moved, not removed",
     # --force, if the hint names the loss

@@ -34,7 +34,7 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
     """Replay a storage directory without the latest removal of PATH, and keep everything else.
 
     A deletion, a rename or an overwriting create or rename removes PATH, and so does the deletion or rename of a
-    directory above it. The output shows the removal. If you need an earlier one, run the command again with --before.
+    directory above it. The output shows the removal. To undo an earlier removal, run the command again with --before.
 
     The command only reads STORAGE_DIR, which must contain an image from before the deletion and all later edits. The
     segment in progress is read up to its last transaction. OUT is a storage directory from which a NameNode starts.

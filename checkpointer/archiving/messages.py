@@ -11,8 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-PRUNE_HINT = "Check that objects can be removed from the archive, and run `checkpointer archive prune`; the daemon "
-"retries in an hour.Next step after retention rules were not applied."
+PRUNE_HINT = (
+    "Check that objects can be removed from the archive, and run `checkpointer archive prune`; the daemon "
+    "retries in an hour."
+)
+"""Next step after retention rules were not applied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,9 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if new and len(new) + len(broken) == len(facts.directories):
         hint = "Start the daemon: its start or its first checkpoint creates an image."
         if any(each.holder for each in new):
-            hint = "The daemon's first checkpoint creates an image; the `daemon` check shows whether the checkpoint "
-            "fails."
+            hint = (
+                "The daemon's first checkpoint creates an image; the `daemon` check shows whether the checkpoint fails."
+            )
         return _verdict([*problems, _Problem(State.WARNING, "no image yet", hint)], details)
     found_by = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]

@@ -26,7 +26,7 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """List the children of each PATH in name order, like `hdfs dfs -ls`.
+    """List the children of each PATH in name order, as `hdfs dfs -ls` does.
 
     --json prints one JSON object per inode, each on its own line. PATH may lead into a snapshot, such as
     /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to standard error.

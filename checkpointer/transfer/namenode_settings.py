@@ -31,7 +31,7 @@ T = TypeVar("T")
 SETTINGS_HINT: Final = (
     "Set the key as in the NameNode's configuration (http://NAMENODE/conf), and reload the daemon. Until then, the "
     "daemon makes and offers no image. If it has offered images with the other setting, first read docs/runbook.md, "
-    '"Other settings of replay".'
+    '"Different replay settings".'
 )
 _CONF: Final = "/conf"
 # the JSON form has resolved variables; the XML form has the text of the files

@@ -97,7 +97,9 @@ class _ReloadingTls:
         if self.material.pair is not None:
             own = self.material.pair.chain[0]
             name, end = own.subject.rfc4514_string(), own.not_valid_after_utc.date()
-            _LOG.info("TLS as %s: the certificate of %s in %s ends %s", self._side, name, self.material.pair_file, end)
+            _LOG.info(
+                "TLS as %s: the certificate of %s in %s expires on %s", self._side, name, self.material.pair_file, end
+            )
 
 
 class ServerTls(_ReloadingTls):

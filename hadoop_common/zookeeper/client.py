@@ -188,7 +188,7 @@ def refused_error(address: ZooKeeperAddress, path: str, grants: ZnodeAcl | None 
     if address.sasl is not None:
         shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
     who = " and ".join(shown) or "an anonymous client"
-    problem = f"ZooKeeper refuses this to us and knows us as {who}"
+    problem = f"ZooKeeper refuses this operation and identifies us as {who}"
     return errors.ZooKeeperError(f"{problem}; {grants}" if grants else problem, path=path, hint=hint)
 
 

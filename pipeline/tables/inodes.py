@@ -275,8 +275,8 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files open for write, one row each: with a lease entry, with the feature in their record, or both. "
-    "Only one of the two is normal only for a file that is in a snapshot and was deleted while open.",
+    "Files open for write, one row each. A file has a lease entry, the under-construction feature in its record, or "
+    "both. A file with only one of the two is normal only if it is in a snapshot and was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),
         Column("path", pa.string(), "Path in the lease entry; null without one.", f"{_LEASE}.fullPath"),

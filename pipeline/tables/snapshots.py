@@ -212,13 +212,14 @@ REFERENCES = Table(
         Column(
             "holder_id",
             pa.int64(),
-            "Directory with the reference among its children, or as deleted in its diffs; null if there is none.",
+            "Directory that lists the reference as a child, or as deleted in one of its diffs; null if no directory "
+            "lists it.",
             f"fsimage.proto INodeDirectorySection.DirEntry.refChildren, {_DIRECTORY}.deletedINodeRef",
         ),
         Column(
             "current",
             pa.bool_(),
-            "Whether the reference is a current child of the directory; false for one in a deleted list.",
+            "Whether the reference is a current child of the directory; false for a reference in a deleted list.",
             "fsimage.proto INodeDirectorySection.DirEntry.refChildren",
             nullable=False,
         ),

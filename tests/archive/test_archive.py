@@ -194,7 +194,7 @@ def test_another_namespace_is_rejected(archive: Archive, tmp_path: Path) -> None
     with pytest.raises(ArchiveError, match="is the archive of cluster CID-1"):
         add_directory(archive, nn)
     version.write_text("storageType=JOURNAL_NODE\n")
-    with pytest.raises(ForeignDirectoryError, match=f"{version} is that of a JOURNAL_NODE"):
+    with pytest.raises(ForeignDirectoryError, match=f"{version} belongs to a JOURNAL_NODE"):
         add_directory(archive, nn)
 
 

@@ -87,7 +87,7 @@ def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: i
     shared = journal(SegmentName(81, 90), SegmentName(91, None))
     (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
     assert outcome.verdict.state is state
-    assert "our image at txid 40 is too old, because 41-80 are missing" in outcome.verdict.summary
+    assert "our image at txid 40 is too old, because transactions 41-80 are missing" in outcome.verdict.summary
     assert outcome.hint.startswith("The NameNode does not need these edits")
     # these edits are newer than the NameNode's image, which the daemon fetches after a restart or now
     following["rebootstrap"] = True
@@ -175,8 +175,8 @@ def test_journal_nodes_check_details() -> None:
     nodes = (node(1), node(2, 98), silent(3))
     found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
     assert found.details == (
-        "jn1:8485: last txid 100, 0 behind, knows 95 to be committed, epoch 3",
-        "jn2:8485: last txid 98, 2 behind, knows 95 to be committed, epoch 3",
+        "jn1:8485: last txid 100, 0 behind, committed txid 95, epoch 3",
+        "jn2:8485: last txid 98, 2 behind, committed txid 95, epoch 3",
         "jn3:8485: connection refused",
     )
     assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=2;50"]

@@ -230,12 +230,12 @@ def test_directory_of_another_node_is_rejected_unchanged(node: NamenodeDouble, t
     (current / "VERSION").write_text(text)
     (current / segment_name(1, 3)).write_bytes(b"")
     before = fingerprint(tmp_path / "secondary")
-    with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}") as caught:
+    with pytest.raises(ForeignDirectoryError, match=f"VERSION belongs to a {kind}") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "was not changed" in caught.value.hint
     for options in ((), ("--dry-run",)):
         outcome = run_cli("merge", tmp_path / "secondary", *options)
-        assert (outcome.code, f"is that of a {kind}" in outcome.err) == (6, True)
+        assert (outcome.code, f"belongs to a {kind}" in outcome.err) == (6, True)
     with pytest.raises(ForeignDirectoryError):
         format_storage([tmp_path / "other"], [tmp_path / "secondary"], new_storage_info(-67), force=True)
     assert fingerprint(tmp_path / "secondary") == before

@@ -127,7 +127,10 @@ def test_unknown_status_fields_are_shown() -> None:
 @pytest.mark.parametrize(
     ("status", "shown"),
     [
-        ({"role": "journalnode", "address": "jn1:8485", "journals": {}, "failing": {}}, "no journal is formatted here"),
+        (
+            {"role": "journalnode", "address": "jn1:8485", "journals": {}, "failing": {}},
+            "no journal is formatted on this JournalNode",
+        ),
         (
             {
                 "role": "journalnode",

@@ -140,7 +140,7 @@ def test_elements_omitted_by_a_release_take_their_defaults() -> None:
         (HEAD + DELETE.replace("OP_DELETE", "OP_SHRED") + "</EDITS>", "unknown operation 'OP_SHRED'", 2),
         (HEAD + DELETE.replace("<TXID>7", "<TXID>-7") + "</EDITS>", "-7 is not a transaction id", 4),
         (HEAD + DELETE.replace("<TXID>7</TXID>", "") + "</EDITS>", "no element TXID", 3),
-        (HEAD + DELETE.replace("PATH", "ROUTE") + "</EDITS>", "OP_DELETE: DATA has no element PATH", 3),
+        (HEAD + DELETE.replace("PATH", "ROUTE") + "</EDITS>", "OP_DELETE: DATA has no PATH element", 3),
         (HEAD + DELETE.replace("<PATH>", "<X>y</X><PATH>") + "</EDITS>", "X, which belongs to no field", 6),
         (HEAD + DELETE.replace("<PATH>", "<PATH>b</PATH><PATH>") + "</EDITS>", "PATH appears twice", 6),
         (HEAD + DELETE.replace("/a", "<b>c</b>") + "</EDITS>", "b, which belongs to no field", 6),

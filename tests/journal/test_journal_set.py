@@ -311,7 +311,7 @@ def test_segments_missing_from_one_member_are_read_from_another(
 
 
 def test_set_requires_a_member() -> None:
-    with pytest.raises(ValueError, match="needs a member"):
+    with pytest.raises(ValueError, match="needs at least one member"):
         JournalSet([])
 
 

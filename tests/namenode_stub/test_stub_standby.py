@@ -151,7 +151,9 @@ def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
                 # the standby did not fence the active NameNode, which it cannot replace
                 active.namespace.mkdirs("/goes-on")
                 last = active.namespace.transactions.last_txid
-                wait_until("the alarm", lambda: f"active NameNode wrote {last}" in status(standby)["lagAlarm"])
+                wait_until(
+                    "the alarm", lambda: f"active NameNode wrote transaction {last}" in status(standby)["lagAlarm"]
+                )
                 assert status(standby)["rollAlarm"] == ""
             wait_until("what it missed", lambda: status(standby)["lastTxid"] >= last)
             wait_until("no alarm", lambda: not (status(standby)["tailFault"] or status(standby)["lagAlarm"]))

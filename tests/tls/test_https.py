@@ -138,7 +138,7 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
         (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
         (lambda ca: self_signed(), "is self-signed and not in our trust store: import it with keytool"),
         (lambda ca: authority("Other").issue(), "is not in our trust store: import it with keytool"),
-        (lambda ca: ca.issue(["else.example"]), "is not for localhost: subjectAltName has to name it"),
+        (lambda ca: ca.issue(["else.example"]), "is not valid for localhost: subjectAltName must contain the name"),
     ],
     ids=["expired", "early", "self-signed", "unknown", "another-host"],
 )
@@ -180,7 +180,7 @@ def test_plain_http_on_either_side_is_reported(tmp_path: Path, ca: Identity) -> 
         with socket.create_connection(served.address, WAIT) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"this port speaks HTTPS" in plain.recv(4096)
-    with serve(make_store(tmp_path / "plain")) as served, pytest.raises(TransferError, match="speaks HTTP without TLS"):
+    with serve(make_store(tmp_path / "plain")) as served, pytest.raises(TransferError, match="uses HTTP without TLS"):
         download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
 
 

@@ -117,8 +117,10 @@ class LogRoller:
         except RpcError as error:
             if not cancelled():
                 ahead = self.active_txid - applied
-                text = f"{counted(ahead, 'transaction')} wait in the open segment of the active NameNode, but "
-                f"{error.message}"
+                text = (
+                    f"{counted(ahead, 'transaction')} wait in the open segment of the active NameNode, but "
+                    f"{error.message}"
+                )
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
