@@ -127,7 +127,7 @@ def move_cluster(
         pools = ", ".join(each.info.blockpool_id for each in clusters)
         raise ArchiveError(
             f"{archive.store.location} has no image of block pool {block_pool}",
-            hint=f"It has images of these block pools: {pools}.",
+            hint=f"The archive has images of these block pools: {pools}.",
         )
     if len(clusters) == 1:
         raise ArchiveError(

@@ -84,7 +84,8 @@ def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: S
     if newest > last:
         raise ArchiveError(
             f"{current} has an image of transaction {newest}, but its edits end at {last}",
-            hint="Copy the missing segments there from the shared edits, another edits directory or a JournalNode.",
+            hint="Copy the missing segments to this directory from the shared edits, another edits directory or a "
+            "JournalNode.",
         )
 
 

@@ -119,6 +119,6 @@ def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogS
                     f"transactions {max(ours.first, theirs.first)} to {end} are also in {theirs.path.name}",
                     file=str(ours.path),
                     txid=max(ours.first, theirs.first),
-                    hint="Compare the two files, and move the unwanted one away.",
+                    hint="Compare the two files, and move the unwanted file away.",
                 )
         known.append(ours)

@@ -20,8 +20,8 @@ class FormatDeniedError(ControllerError):
     def __init__(self, parent: str) -> None:
         super().__init__(
             f"{parent} already exists in ZooKeeper and is not changed",
-            hint="It is formatted, so no action is needed. --force recreates it; use it only while no controller of "
-            "the nameservice runs.",
+            hint="The nameservice is already formatted, so no action is needed. --force recreates it; use it only "
+            "while no controller of the nameservice runs.",
         )
 
 
@@ -88,7 +88,8 @@ class UnresolvedHostsError(ControllerError):
     def __init__(self, hosts: Sequence[str]) -> None:
         super().__init__(
             f"it is not known which NameNode is on this host: {', '.join(hosts)} cannot be resolved",
-            hint="Check DNS. With dfs.nameservice.id and dfs.ha.namenode.id, the controller needs no DNS here.",
+            hint="Check DNS. If dfs.nameservice.id and dfs.ha.namenode.id are set, the controller does not need DNS "
+            "for this.",
         )
 
 

@@ -252,7 +252,7 @@ class JournalNotFormattedError(RemoteError):
     """Journal that the JournalNode does not have."""
 
     default_hint = (
-        "Check that its disk is mounted. If the journal is really lost, `checkpointer journalnode format "
+        "Check that the JournalNode's disk is mounted. If the journal is really lost, `checkpointer journalnode format "
         "--from-peers` copies it from the other JournalNodes; the NameNode formats only a new journal."
     )
 

@@ -122,7 +122,7 @@ class StandbyNamespace:
             except OSError as fault:
                 raise StorageError(
                     f"{self._source.location} cannot be read: {error_text(fault)}",
-                    hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+                    hint="Check that dfs.namenode.shared.edits.dir is mounted on this host and readable.",
                 ) from fault
             except TransactionGapError as gap:
                 until = "on" if gap.found is None else f"to {gap.found - 1}"

@@ -110,7 +110,7 @@ def fetch_image(
         is_old = options.txid is None and txid < newest
         if is_old:
             notes.append(
-                f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
+                f"the NameNode's newest image is at txid {txid}, but the folder contains an image at txid {newest}: "
                 "the NameNode sent an old image, or was set back"
             )
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
@@ -168,7 +168,7 @@ def _download(
     if offer.size > free:
         raise StorageError(
             f"the image at txid {offer.txid} has {offer.size} bytes, but {folder.root} has {free} bytes free",
-            hint="Free space there, or fetch with a smaller --keep first.",
+            hint="Free space on that disk, or first fetch with a smaller --keep.",
         )
     steps.begin("fetch", offer.size)
     image = download_image(

@@ -29,8 +29,8 @@ _TWO_ACTIVE_HINT = (
 
 _DIRECTORY_HINT = (
     "On the NameNode's host, check the directory's disk, its space and its permissions. Then run `hdfs dfsadmin "
-    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`; the active NameNode then uses the directory again. A "
-    "standby uses it again with its own next checkpoint."
+    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`; the active NameNode then uses the directory again. "
+    "A standby uses the directory again with its own next checkpoint."
 )
 
 

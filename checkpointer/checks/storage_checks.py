@@ -69,7 +69,9 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if new:
         have = "directory has" if len(new) == 1 else "directories have"
         problems.append(
-            _Problem(State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint writes it there.")
+            _Problem(
+                State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint also writes an image there."
+            )
         )
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)

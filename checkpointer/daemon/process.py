@@ -325,7 +325,9 @@ class _Daemon:
         except Exception as error:
             # a bug in the configuration reader must not stop the daemon either
             bug = error if as_hdfs_error(error) is None else None
-            fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
+            fault = (
+                f"the configuration on disk is invalid; the previous configuration still applies: {error_text(error)}"
+            )
             self._service.configuration_fault = fault
             _LOG.error("%s", with_next(fault, CONFIGURATION_HINT), exc_info=bug)
             return

@@ -147,9 +147,9 @@ def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Seq
 def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if again_at is not None:
         return (
-            f"It accepts the next image from {clock_text(again_at, now)} on, in {duration(again_at - now)}. The daemon "
-            "then makes and offers one automatically. Until then, this image is stored on this host, and nothing is "
-            "lost."
+            f"The NameNode accepts the next image from {clock_text(again_at, now)} on, in "
+            f"{duration(again_at - now)}. The daemon then makes and offers an image automatically. Until then, this "
+            f"image is stored on this host, and nothing is lost."
         )
     if recent:
         return (

@@ -72,7 +72,7 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
         namespace.recorder.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
-        raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first one")
+        raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first block")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
     namespace.recorder.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)

@@ -69,7 +69,7 @@ class _ReloadingTls:
                 # checks must continue after any failure, such as the limit on open files or a bug
                 known, expected_message = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
                 if expected_message != self.fault:
-                    problem = f"changed TLS files cannot be used; the previous ones stay active: {expected_message}"
+                    problem = f"changed TLS files cannot be used; the previous files stay active: {expected_message}"
                     hint = "" if known is None else known.hint
                     _LOG.error("%s", with_next(problem, hint), exc_info=fault if known is None else None)
                 self.fault = expected_message

@@ -182,7 +182,8 @@ def refused_error(address: ZooKeeperAddress, path: str, grants: ZnodeAcl | None 
     hint = f"Set {key} to an identity to which the ACL of the znode grants this operation."
     if grants is not None:
         hint = (
-            f"Set {key} to an identity in that ACL, or let one of them change it: zkCli.sh, setAcl {grants.path} ACL."
+            f"Set {key} to an identity in that ACL, or let one of these identities change the ACL: zkCli.sh, setAcl "
+            f"{grants.path} ACL."
         )
     shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
     if address.sasl is not None:

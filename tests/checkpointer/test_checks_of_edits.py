@@ -157,7 +157,7 @@ def test_coverage_agrees_with_a_count_of_transactions(
         (
             (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60)),
             State.WARNING,
-            "written to jn3:8485 be",
+            "written to jn3:8485 until",
         ),
         ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
         # the NameNode died before it began the segment on the other JournalNodes

@@ -277,7 +277,7 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
             assert ours.read_bytes() == theirs
             started_over = daemon.role.details().lost_past
             assert started_over is not None
-            assert "no image here is intact" in started_over.reason
+            assert "no image of this node is intact" in started_over.reason
             daemon.clock.now += PERIOD
             txid = write_edits(stub, "more")
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
@@ -289,7 +289,8 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
 def test_damaged_images_are_no_lost_past(
     tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """The NameNode was set back, and no image here is intact: nothing is worth keeping as the state that it lost."""
+    """The NameNode was set back, and no image of this node is intact: nothing is worth keeping as the state that "
+    "it lost."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         write_edits(stub, "first")
         if count == 2:

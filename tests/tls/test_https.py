@@ -282,7 +282,7 @@ def test_a_certificate_can_be_replaced_during_transfers(
         running.close()
         replaced(conf / "own.p12", second.pkcs12()[:300])
         wait_until("the change", lambda: any(each.fault for each in store_states()))
-        assert "the previous ones stay active" in caplog.text
+        assert "the previous files stay active" in caplog.text
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
         replaced(conf / "own.p12", first.pkcs12())
         wait_until("the change", lambda: subject_seen(served) == seen)
@@ -305,7 +305,7 @@ def test_a_temporarily_unusable_store_is_tried_again(
         for _ in range(2):
             server.reload_if_changed(now=True)
     assert (server.context, server.fault) == (before, "Too many open files")
-    (line,) = [each for each in caplog.messages if "previous ones stay active" in each]
+    (line,) = [each for each in caplog.messages if "previous files stay active" in each]
     assert "next: Raise the limit on open files" in line
     server.reload_if_changed(now=True)
     assert (server.context is before, server.fault) == (False, "")

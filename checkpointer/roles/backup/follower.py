@@ -121,7 +121,7 @@ class BackupFollower:
             try:
                 finish_in_progress(folder)
             except OSError as fault:
-                self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
+                self.storage.drop(folder, f"its edits cannot be recovered: {error_text(fault)}")
 
     def contradiction(self) -> str:
         """Return the reason why our state cannot belong to the NameNode's past; "" if the segments do not prove a
@@ -280,7 +280,7 @@ class BackupFollower:
         try:
             return missing_segments(local, (), first, last)
         except TransactionGapError:
-            _LOG.debug("some of the transactions %d to %d are missing here", first, last)
+            _LOG.debug("some of the transactions %d to %d are missing on this node", first, last)
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:

@@ -292,7 +292,7 @@ class StreamUpkeep:
                 self.storage.current_folders()
             ):
                 raise
-            cause = f"no image here is intact: {error.message}"
+            cause = f"no image of this node is intact: {error.message}"
             self._start_over(_StartOver(cause, NOT_COMPARED, keeps_stream=True))
         return step()
 
@@ -355,10 +355,12 @@ class StreamUpkeep:
         self.check_past()
         position = self.receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-            self.link.withdraw(self.storage.storage_info(), f"No stream of edits arrives here ({position.reason}).")
+            self.link.withdraw(
+                self.storage.storage_info(), f"No stream of edits arrives at this node ({position.reason})."
+            )
             raise _NoStreamError(
-                f"the NameNode at {self.link.address} rolled its edit log, but no stream of edits arrived here: "
-                f"{position.reason}",
+                f"the NameNode at {self.link.address} rolled its edit log, but no stream of edits arrived at this "
+                f"node: {position.reason}",
                 hint="Check that the NameNode can connect to dfs.namenode.backup.address of this node.",
             )
 

@@ -328,7 +328,7 @@ class JournalFollower:
             # in this order, because the second check reads whole images
             if self._nodes.active_version() is None or not all_damaged(self._storage.current_folders()):
                 raise
-            self._start_over(f"no image here is intact: {error.message}", observer, folder=NOT_COMPARED)
+            self._start_over(f"no image of this node is intact: {error.message}", observer, folder=NOT_COMPARED)
 
     def _load(self, observer: Observer) -> None:
         """Load the newest undamaged image; if the layout in VERSION is newer, convert the namespace to it."""
