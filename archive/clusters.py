@@ -131,7 +131,8 @@ def move_cluster(
         )
     if len(clusters) == 1:
         raise ArchiveError(
-            f"{archive.store.location} contains only this cluster", hint="Other clusters can be moved out of it."
+            f"{archive.store.location} contains only this cluster",
+            hint="Only the objects of another cluster can be moved to a new archive.",
         )
     if unknown:
         raise ArchiveError(

@@ -16,7 +16,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.tls.errors import HandshakeError, tls_reason
 
 _SPACE = "Free space on its disk, then try again."
-_RIGHTS = "Give the user of this process access to it, then try again."
+_RIGHTS = "Give the user of this process access to the file, then try again."
 _OPEN_FILES = "Raise the limit on open files (ulimit -n, LimitNOFILE), then try again."
 _GONE = "Check the path; another process may have moved or removed it."
 _DISK = "Check the disk and the system's log (dmesg), then try again."

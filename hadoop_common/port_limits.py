@@ -60,8 +60,8 @@ RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
     BYTES,
-    "Memory for all RPC requests and responses in transit; above half of it, slow connections are closed. One "
-    "request of the largest size always fits.",
+    "Maximum memory for all RPC requests and responses in transit; above half of this limit, slow connections are "
+    "closed. One request of the largest size is always accepted.",
     least=1 << 20,
 )
 MAX_REQUEST = ConfigKey(

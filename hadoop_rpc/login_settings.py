@@ -52,7 +52,7 @@ FALLBACK_TO_SIMPLE = ConfigKey(
     "ipc.client.fallback-to-simple-auth-allowed",
     "false",
     SWITCH,
-    "Whether RPC falls back to no security if Kerberos is configured but the server does not use it.",
+    "Whether RPC falls back to no security if Kerberos is configured but the server does not use Kerberos.",
 )
 SENDS_USER_NAME = ConfigKey(
     "checkpointer.http.send-user-name",

@@ -338,7 +338,9 @@ def _failure(journal: HostedJournal) -> str:
         return journal.failure
     with suppress(OSError):
         if damage := journal.storage.damage():
-            return f"{damage}; next: Copy VERSION from another JournalNode of this journal, then restart this one."
+            return (
+                f"{damage}; next: Copy VERSION from another JournalNode of this journal, then restart this JournalNode."
+            )
     return ""
 
 

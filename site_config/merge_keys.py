@@ -67,9 +67,9 @@ SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
     "checkpointer.snapshot.deletion.ordered.older-layouts",
     "false",
     SWITCH,
-    "Whether ordered deletion also applies in layouts before -67. Set it for a vendor's release with this feature, and "
-    "during a rolling upgrade from 3.3, in which a deletion that depends on it is refused until it is set. "
-    "Specific to the checkpointer.",
+    "Whether ordered deletion also applies in layouts before -67. Set this key for a vendor's release with this "
+    "feature, and for a rolling upgrade from 3.3. During such an upgrade, a deletion that depends on this key is "
+    "refused until the key is set. Specific to the checkpointer.",
 )
 MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",

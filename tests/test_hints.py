@@ -70,7 +70,7 @@ SAFE = {
     "while the other journalnodes answer": "its precondition; moved, not removed",
     # --force, if the hint names the loss
     "checkpoint --force`": "requests a checkpoint, which changes no existing file",
-    "--force replaces this one": "says what is lost",
+    "--force replaces this file": "says what is lost",
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",

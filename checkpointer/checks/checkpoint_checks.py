@@ -186,7 +186,7 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
         return (State.OK, f"a restart {fetches}") if in_memory else (State.WARNING, f"the daemon {fetches}")
     if in_memory:
         return State.WARNING, "the daemon has them in memory, but may be unable to continue after a restart"
-    return State.CRITICAL, "the daemon cannot continue from it"
+    return State.CRITICAL, "the daemon cannot continue from this image"
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:

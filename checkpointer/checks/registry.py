@@ -119,8 +119,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "edits",
-        "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
-        'the segments are in place or it has a newer image: docs/runbook.md, "Gap in the edits".',
+        "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode until "
+        'the segments are in place or the NameNode has a newer image: docs/runbook.md, "Gap in the edits".',
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL, FactGroup.DAEMON}),
         check_edits,
         acts=True,

@@ -195,7 +195,7 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
     ]
     details += [
         f"{folder}: files that could not be compared with the NameNode when this node started over; keep the folder "
-        f"if the NameNode was set back by mistake; otherwise remove it"
+        f"if the NameNode was set back by mistake, otherwise remove it"
         for each in everywhere
         for folder in each.not_compared
     ]

@@ -66,7 +66,10 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "section-unknown",
         _E,
-        "the section's name is unknown to every NameNode (info if the layout version is newer than every known one)",
+        (
+            "the section's name is unknown to every NameNode (info if the layout version is newer than every known "
+            "version)"
+        ),
         "",
     ),
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),

@@ -76,7 +76,9 @@ class _Request:
 @click.option("--as-of", metavar="MOMENT", help="Moment of --archive: a txid, or a time such as 2026-11-28T14:03:00Z.")
 @click.option("--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive.")
 @click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the one in VERSION).")
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Table of the image (default: all but blocks).")
+@click.option(
+    "--table", "tables", multiple=True, metavar="NAME", help="Table of the image to append (default: all but blocks)."
+)
 @click.option(
     "--retain", type=click.IntRange(min=0), help="Images of this cluster to keep, 0 for all (default: --conf, or 0)."
 )

@@ -249,7 +249,7 @@ def test_directory_of_a_stopped_namenode_is_rejected(node: NamenodeDouble, tmp_p
         (current / "seen_txid").unlink()
         (current / inprogress_name(500)).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in current.iterdir()}
-    with pytest.raises(StorageError, match="is not a checkpoint directory, but that of a NameNode") as caught:
+    with pytest.raises(StorageError, match="is not a checkpoint directory, but the directory of a NameNode") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "dfs.namenode.checkpoint.dir" in caught.value.hint
     assert {path.name: path.read_bytes() for path in current.iterdir()} == before

@@ -285,6 +285,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
         return
     evidence = f"it contains {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
     raise ForeignDirectoryError(
-        f"{found.root} is not a checkpoint directory, but that of a NameNode, a standby or a backup node: {evidence}",
+        f"{found.root} is not a checkpoint directory, but the directory of a NameNode, a standby or a backup node: "
+        f"{evidence}",
         hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This directory was not changed.",
     )

@@ -373,7 +373,7 @@ class JournalFollower:
             if started_over or not verdict.lost:
                 raise StorageError(
                     f"{verdict.reason}; nothing is merged or offered until this is resolved",
-                    hint="Check that a NameNode is active, and that the shared edits belong to it.",
+                    hint="Check that a NameNode is active, and that the shared edits belong to that NameNode.",
                 )
             # damaged images are of no use as the state that the NameNode lost
             folder = verdict.folder if self._storage.has_image() else NOT_COMPARED

@@ -63,7 +63,7 @@ def section(work: ReportData) -> ReportSection:
         (
             (
                 "The storage policy is the file's own policy, or the policy of the nearest ancestor that has one. "
-                "The erasure coding policy is the one that applied when the file was written."
+                "The erasure coding policy is the policy that applied when the file was written."
             ),
         ),
     )
