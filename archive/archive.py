@@ -402,7 +402,7 @@ def _decode_identity(content: bytes) -> ArchiveIdentity:
     if digest != b"%s\n" % short_digest(text).encode():
         raise ArchiveDamagedError(
             IDENTITY,
-            "the digest of the file differs from the one in its last line",
+            "the digest of the file differs from the digest in its last line",
             hint="Restore the file from a copy, or run `checkpointer archive check --repair`.",
         )
     values = json.loads(text)

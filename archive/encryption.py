@@ -168,7 +168,7 @@ class DecryptingStream(io.RawIOBase):
             except InvalidTag as fault:
                 raise ArchiveDamagedError(
                     self._name,
-                    f"chunk {number} does not decrypt: it is damaged, or the key is wrong",
+                    f"chunk {number} cannot be decrypted: it is damaged, or the key is wrong",
                     hint="Check the key file; `checkpointer archive check` lists damaged objects.",
                 ) from fault
         return self._kept[1]

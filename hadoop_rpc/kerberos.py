@@ -103,7 +103,7 @@ class _RpcSecurity:
         if not self._warned:
             self._warned = True
             _LOG.warning(
-                "the server at %s is %s, expected %s; %s.pattern allows it",
+                "the server at %s is %s, expected %s; %s.pattern allows this principal",
                 self._host,
                 name,
                 expected,

@@ -113,7 +113,7 @@ class Dispatcher:
             _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
             return RemoteError(known.message), RpcErrorCode.APPLICATION
         _LOG.error("%s of %s failed because of a bug", call.method, context.user, exc_info=error)
-        text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
+        text = f"the call failed because of a bug in this server; see its log ({type(error).__name__})"
         return RemoteError(text), RpcErrorCode.APPLICATION
 
     def _find(self, call: Call) -> Method | tuple[RemoteError, RpcErrorCode]:

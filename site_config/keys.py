@@ -307,7 +307,7 @@ GROUPS_CACHE = ConfigKey(
     "hadoop.security.groups.cache.secs",
     "300",
     SECONDS,
-    "Time for which a daemon that answers reads caches the groups of a user.",
+    "Time for which the groups of a user are cached, in a daemon that answers reads.",
     least=0,
 )
 SUPERGROUP = ConfigKey(

@@ -98,7 +98,7 @@ IMAGE_PARALLEL_INODE_THRESHOLD = ConfigKey(
     "dfs.image.parallel.inode.threshold",
     "1000000",
     count_of("inodes"),
-    "Number of inodes from which dfs.image.parallel.load applies to an image.",
+    "Minimum number of inodes of an image to which dfs.image.parallel.load applies.",
     release2=ABSENT,
     least=1,
 )

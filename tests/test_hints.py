@@ -62,7 +62,7 @@ SAFE = {
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; the moved file is not an image",
-    "the files of the json journal here": "moved, not removed",
+    "the files of this json journal": "moved, not removed",
     "move the existing file away, or specify another file": "moved, not removed",
     "specify a regular file, or move it away": "moved, not removed",
     "you can move them elsewhere": "moved, not removed",

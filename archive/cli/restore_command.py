@@ -216,9 +216,9 @@ def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str, remov
 def _print(made: Restored, loss: LaterDeletions, out: Path, removal: Removal | None) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
     if removal is not None:
-        echo(f"it precedes {removal}; --before {removal.txid} restores the state before an earlier removal")
+        echo(f"this state precedes {removal}; --before {removal.txid} restores the state before an earlier removal")
     print_changes(made.changes)
-    echo(f"it lacks {counted(loss.later_transactions, 'later transaction')}")
+    echo(f"this state lacks {counted(loss.later_transactions, 'later transaction')}")
     if loss.deletions:
         since = f", from {format_time(loss.first_time)} to {format_time(loss.last_time)}" if loss.first_time else ""
         echo(

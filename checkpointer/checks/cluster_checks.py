@@ -191,7 +191,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
     summary = (
-        f"{len(well)} of {len(nodes)} answer by RPC and HTTP; the one furthest behind lacks "
+        f"{len(well)} of {len(nodes)} answer by RPC and HTTP; the node furthest behind lacks "
         f"{counted(lag, 'transaction')}"
     )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")

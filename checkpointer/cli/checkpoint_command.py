@@ -32,7 +32,9 @@ _LOG_HINT = "Check the daemon's log."
 @click.command("checkpoint")
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint now if there are new edits, even if no checkpoint is due.")
-@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and block new ones for a while.")
+@click.option(
+    "--cancel", is_flag=True, help="End the running checkpoint or upload, and block new checkpoints for a while."
+)
 @click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
     "--minutes",

@@ -88,7 +88,7 @@ def lateness(status: CheckpointStatus) -> str:
         return ""
     which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
     waiting = f"{counted(behind, 'transaction')} without an image"
-    return f"{which} {duration(age)}, {waiting}; one is due every {duration(status.period)}"
+    return f"{which} {duration(age)}, {waiting}; a checkpoint is due every {duration(status.period)}"
 
 
 def healed_alarms(record: CheckpointRecord) -> list[Alarm]:

@@ -153,7 +153,7 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
         )
     if recent:
         return (
-            "No action is needed: the image is stored on this host, and the daemon makes and offers the next one "
+            "No action is needed: the image is stored on this host, and the daemon makes and offers the next image "
             "automatically."
         )
     return (

@@ -38,7 +38,8 @@ EDITS = Table(
         Column(
             "approximate_time",
             TIMESTAMP,
-            "`time`, or the time of the nearest earlier transaction in the segment, or of the first one with a time.",
+            "`time`, or the time of the nearest earlier transaction in the segment, or of the first transaction "
+            "with a time.",
             "",
             "time, UTC",
         ),

@@ -53,7 +53,7 @@ def test_commit_round_trip() -> None:
     commit = Commit(7, 8, (image(1), edits(2, 3)), ("edits/x",), (Branch("b", MAIN, 1),), ("catalogue/y",))
     name, text = encode_commit(commit)
     assert decode_commit(name, text) == commit
-    with pytest.raises(ArchiveDamagedError, match="the one in its name"):
+    with pytest.raises(ArchiveDamagedError, match="the digest in its name"):
         decode_commit(name, text.replace(b'"time": 8', b'"time": 9'))
 
 

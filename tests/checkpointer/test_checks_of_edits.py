@@ -146,7 +146,7 @@ def test_coverage_agrees_with_a_count_of_transactions(
     ("nodes", "state", "summary"),
     [
         ((), State.OK, "not on JournalNodes"),
-        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP; the one furthest behind lacks 0"),
+        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP; the node furthest behind lacks 0"),
         ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
         ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),
         ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),

@@ -395,7 +395,7 @@ def test_cancellation_blocks_checkpoints_until_revoked(cluster: Cluster, stub: N
         assert "next: `checkpointer checkpoint --cancel --minutes 0`" in refused.err
         answer = json.loads(cluster.checkpoint("--cancel", "--minutes", "0", "--json").out)
         assert (answer["state"], answer["seconds"]) == ("done", 0)
-        assert answer["message"] == "no checkpoint is running, and the next one may begin immediately"
+        assert answer["message"] == "no checkpoint is running, and the next checkpoint may begin immediately"
         assert cluster.checkpoint("--force").out == f"checkpoint at txid {last}\n"
 
 
