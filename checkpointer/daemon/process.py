@@ -344,7 +344,8 @@ class _Daemon:
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
                 job.reschedule("interval", seconds=seconds)
-        _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
+        none = "no change takes effect without a restart" if kept else "nothing changed"
+        _LOG.info("configuration reloaded: %s", ", ".join(changed) or none)
         if kept:
             _LOG.warning("these changed settings take effect only after a restart: %s", ", ".join(kept))
 
