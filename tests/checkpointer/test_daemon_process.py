@@ -252,7 +252,7 @@ def test_reload_applies_new_access_lists(
         image = f"{url}/imagetransfer?getimage=1&txid=7"
         assert requests.get(image, timeout=600).status_code == 403
         control.reload()
-        wait_until("the lists", lambda: "there is no image" in requests.get(image, timeout=600).text)
+        wait_until("the lists", lambda: "this server has no image" in requests.get(image, timeout=600).text)
     assert "the hosts that may call (192.0.2.1) → (127.0.0.1, 192.0.2.1)" in caplog.text
 
 
