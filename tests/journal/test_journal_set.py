@@ -228,7 +228,7 @@ def test_fewer_working_members_than_the_minimum_fail_the_set(
     disks.fail(roots[0], "write")
     write(log)
     disks.fail(roots[1], "write")
-    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, 2 are required"):
+    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, but 2 are required"):
         write(log)
 
 
