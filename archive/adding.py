@@ -62,7 +62,7 @@ class FoundFiles:
     Attributes:
         version: text of VERSION.
         segments: segments in the order of their first transactions; a segment in progress comes last.
-        images: images with their digest files.
+        images: all images that have digest files.
     """
 
     version: str
@@ -83,7 +83,7 @@ class Added:
         branch: the history to which the storage directory belongs.
         forked: whether that history was new.
         last_txid: last transaction of the branch.
-        restorable: newest transaction of the branch that can be restored; -1 without an image.
+        restorable: newest transaction of the branch that can be restored; -1 if the branch has no image.
     """
 
     branch: str
@@ -202,7 +202,7 @@ class _Addition:
         self._scratch = scratch
         self._digests = digests
         self._catalogue = archive.writable_catalogue()
-        # names of published objects
+        # names of the objects that this run has published
         self._own: list[str] = []
         # last transactions of open segments before they were compared
         self._compared: dict[int, int] = {}
@@ -277,7 +277,7 @@ class _Addition:
             # the earlier transactions of the open segment are already archived
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # the comparison did not include these archived transactions yet; the next addition compares them
+                # the comparison did not include these archived transactions; the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
@@ -338,7 +338,7 @@ class _Addition:
             return False
         archived = max((each.last for each in view.pieces), default=-1)
         if not any(each.first <= txid + 1 and txid <= (each.last or archived) for each in segments):
-            # without a segment next to the image, its history is unknown
+            # if there is no segment next to the image, the history of the image is unknown
             return not self._catalogue.records
         plan = covering_base(view, txid)
         if plan is None:

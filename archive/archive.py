@@ -37,7 +37,7 @@ from hadoop_common.storage_info import StorageInfo, parse_version
 
 IDENTITY = "archive.json"
 _COMPACT_AFTER = 64
-"""Number of commits that are then replaced by one commit."""
+"""Number of commits at which one commit replaces them."""
 _STEP = 1 << 20
 _LISTINGS = 20
 _OTHER_ARCHIVE = "Specify the archive of this cluster, or a new archive."
@@ -50,7 +50,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True, slots=True)
 class ArchiveIdentity:
-    """Namespace of an archive, and a value that identifies the key of its objects ("" without encryption)."""
+    """Namespace of an archive, and a value that identifies the key of its objects ("" for no encryption)."""
 
     namespace_id: int
     cluster_id: str
@@ -67,7 +67,7 @@ class Stored:
 
 
 class Archive:
-    """An archive in a store; all methods raise ArchiveError.
+    """An archive in a store; every method can raise ArchiveError.
 
     Args:
         immutable: whether objects are never removed, as in stores with an object lock.
@@ -179,7 +179,7 @@ class Archive:
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
-                # another writer has replaced this commit by a commit that the listing lacks
+                # another writer has replaced this commit with a commit that the listing lacks
                 continue
             return self._joined(read, damaged, replaced)
         raise ArchiveError(
@@ -201,7 +201,7 @@ class Archive:
         return known
 
     def writable_catalogue(self, *, several: bool = False) -> Catalogue:
-        """Read the catalogue for a change; refuse one with damaged commits, whose records and branches are unknown.
+        """Read the catalogue for a change; refuse damaged commits, because their records and branches are unknown.
 
         Args:
             several: whether the catalogue may contain images of several clusters.
@@ -223,7 +223,10 @@ class Archive:
         branches: Sequence[Branch] = (),
         replaces: Sequence[str] = (),
     ) -> Catalogue:
-        """Publish a change to the catalogue `known`, which may also replace commits; return the changed catalogue."""
+        """Publish a change to the catalogue `known`, and return the changed catalogue.
+
+        A change may also replace commits.
+        """
         # each commit contains all branches, and two commits contain a new branch, so a damaged commit loses no branch
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
@@ -237,7 +240,7 @@ class Archive:
         return self.catalogue()
 
     def _compact(self, known: Catalogue) -> None:
-        """Replace the small commits by one commit, which follows a commit that contains only the branches."""
+        """Replace the small commits with one commit, which follows a commit that contains only the branches."""
         every, at = tuple(known.branches.values()), _now()
         replaced = {name: commit for (name, _), commit in self._commits.items() if name in known.commits}
         left = large_commits(replaced)
@@ -362,14 +365,14 @@ class ObjectWriter:
 
 @contextmanager
 def open_archive(location: str, key_file: Path | None = None, *, immutable: bool = False) -> Iterator[Archive]:
-    """Open the archive at a path or URL, which need not exist yet."""
+    """Open the archive at a path or URL; the archive need not exist yet."""
     key = None if key_file is None else ArchiveKey.load(key_file)
     with opened_store(location) as store:
         yield Archive(store, key, immutable=immutable)
 
 
 def same_namespace(one: StorageInfo | ArchiveIdentity, other: StorageInfo | ArchiveIdentity) -> bool:
-    """Return whether both name the same cluster and namespace."""
+    """Return whether both arguments name the same cluster and namespace."""
     return (one.namespace_id, one.cluster_id) == (other.namespace_id, other.cluster_id)
 
 

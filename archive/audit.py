@@ -74,11 +74,11 @@ COMMANDS = {
     "OP_ROLLING_UPGRADE_START": ("startRollingUpgrade",),
     "OP_ROLLING_UPGRADE_FINALIZE": ("finalizeRollingUpgrade",),
 }
-"""Commands of audit lines by the operations that they log."""
+"""Commands of audit lines, by the name of the edit log operation."""
 
 
 class AuditLine(NamedTuple):
-    """A line of an audit log; `time` in ms since the epoch, in the time zone of this host."""
+    """A line of an audit log; `time` is in ms since the epoch, and the line's text is in the time zone of this host."""
 
     time: int
     user: str

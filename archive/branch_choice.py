@@ -1,6 +1,7 @@
 """Finds the branch of an archive to which the files of a storage directory belong, by comparison.
 
-Only an identifying transaction or an equal image proves that files and branch have the same history up to that point.
+Only an identifying transaction or an equal image proves that the files and the branch have the same history up to that
+point.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class BranchChoice:
         """Return the branch to which the files provably belong, and False; otherwise, return a new branch and True.
 
         Args:
-            expected: the branch of other files that still exist; only a difference refutes it.
+            expected: the branch chosen for earlier files that still exist; this branch is chosen again unless a
+            transaction differs.
         """
         if not self._catalogue.records or not segments:
             return self._catalogue.branches[MAIN], False
@@ -105,7 +107,7 @@ class BranchChoice:
 
         Return None if no edits differ. Edits named in `known` are not compared.
 
-        Two writers of different pasts may both list a branch before either has published.
+        Such edits exist if two writers with different pasts chose the branch before either writer had published.
 
         Raises:
             ArchiveDamagedError: other writers keep removing the objects before they can be read.
@@ -130,7 +132,7 @@ class BranchChoice:
                         yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
-        """Return the last transaction proven equal in branch and segments, and the first transaction that differs."""
+        """Return the last transaction proven equal in the branch and in the segments, and the first that differs."""
         proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
         # for each piece, the last transaction of this and all earlier pieces
@@ -145,7 +147,7 @@ class BranchChoice:
                     overlapping.append(pieces[number])
             compared: list[range] = []
             first_differing: int | None = None
-            # a part within a longer readable part proves nothing further
+            # a part that lies within a longer readable part adds no proof
             for piece in sorted(overlapping, key=lambda each: each.record.first - each.last):
                 own = range(piece.record.first, piece.last + 1)
                 if any(each.start <= own.start and own.stop <= each.stop for each in compared):
@@ -161,7 +163,8 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare like `_overlap`, but compare a damaged object only by its digest, and return False as the last value.
+        """Compare as `_overlap` does, but compare a damaged object only by its digest, and return False as the last
+        value.
 
         Raises:
             ArchiveDamagedError: another writer has since removed the object.
@@ -186,7 +189,7 @@ class BranchChoice:
         same: int | None = None
         for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
             if ours is None or theirs is None:
-                # one side ends earlier, for instance because it was in progress
+                # one side ends earlier, for instance because its segment was in progress
                 break
             if ours != theirs:
                 return (None if proven is None else same), begin if same is None else same + 1
@@ -196,7 +199,7 @@ class BranchChoice:
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
-    """Return a digest of the first identifying transaction after `fork`, or of the first transaction without one.
+    """Return a digest of the first identifying transaction after `fork`, or else of the first transaction after `fork`.
 
     Therefore, two writers that archive the same history give its branch the same name, however far they have read.
     """
@@ -216,7 +219,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the txid of the newest of `images` that the view also contains; None without a common image.
+    """Return the txid of the newest of `images` that the view also contains; None if they have no common image.
 
     Args:
         before: the first transaction that differs; later images are leftovers of the other history.

@@ -175,7 +175,7 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
 
 
 def with_commits(catalogue: Catalogue, commits: Mapping[str, Commit]) -> Catalogue:
-    """Return the union of a catalogue and further commits that replace no commits; this only copies tuples."""
+    """Return the union of a catalogue and further commits that replace no commits; the function only copies tuples."""
     removed = catalogue.removed | {name for commit in commits.values() for name in commit.remove}
     images, edits = list(catalogue.images), list(catalogue.edits)
     for commit in commits.values():

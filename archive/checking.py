@@ -23,7 +23,9 @@ from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
 
-_SOUND = ("equal", "same meaning", "no edits lead to it")
+_UNREACHED = "no edits lead to it"
+_UPGRADED = "it is the first after an upgrade, which replay does not repeat"
+_SOUND = ("equal", "same meaning", _UNREACHED, _UPGRADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,12 @@ class CheckReport:
 
     Attributes:
         objects, size: objects and bytes that were read.
-        clusters: clusters with images in the archive, the one that archive.json names first; there must be one only.
-        unassigned: edits of one of several clusters, by object name; see `archive.clusters`.
+        clusters: clusters with images in the archive, beginning with the cluster that archive.json names; only one is
+            allowed.
+        unassigned: names of edits whose cluster is unknown among several clusters; see `archive.clusters`.
         damaged: problems of damaged or missing objects, by object name.
         lost: moments that need damaged objects, as (branch, first transaction, last transaction) ranges.
-        missing: transactions that were purged before they were archived, as ranges like `lost`.
+        missing: transactions that were purged before they were archived, as ranges in the form of `lost`.
         garbage: objects and unfinished objects that no commit lists.
         removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
@@ -110,7 +113,7 @@ def check_archive(
         try:
             archive.verify_bytes(record)
             with archive.reading(record.name) as reader:
-                # decryption of the footer fails with another key
+                # decryption of the footer fails if the key is wrong
                 assert reader.footer.size >= 0
         except ArchiveError as fault:
             report.damaged[record.name] = fault.message
@@ -127,7 +130,7 @@ def check_archive(
             report.damaged[record.name] = f"no commit contains its branch {record.branch}"
     report.clusters, report.unassigned = _clusters(now, found)
     report.lost = _lost_moments(now, set(report.damaged))
-    # the transactions between those of two clusters are not missing
+    # transactions between the transactions of two clusters are not missing
     for branch in histories(now) if len(report.clusters) < 2 else ():
         report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]
     report.garbage = _garbage(archive, now)
@@ -154,7 +157,7 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
             made = restore_moment(archive, plan, scratch, RestoreOptions(settings=settings)).image
             report.images[image.name] = _compared(archive, image, made, scratch / made.name)
         except NoSuchMomentError:
-            report.images[image.name] = "no edits lead to it"
+            report.images[image.name] = _UNREACHED
         except HdfsError as fault:
             report.images[image.name] = fault.message
         finally:
@@ -167,6 +170,8 @@ def _compared(archive: Archive, image: ImageRecord, made: Path, path: Path) -> s
     with archive.reading(image.name) as reader, path.open("wb") as out:
         copy_content(reader, out)
     with ImageFile.open(path, verify_md5=False) as theirs, ImageFile.open(made, verify_md5=False) as ours:
+        if theirs.layout_version != ours.layout_version:
+            return _UPGRADED
         comparison = ImageComparison(theirs, ours)
         difference = next(comparison.differences(), None)
         if difference is None:
@@ -218,7 +223,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
-    # the image proves the key, and its VERSION identifies the namespace
+    # reading the image proved that the encryption key is right; its VERSION identifies the namespace
     intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
     if IDENTITY in report.damaged and intact is not None and not archive.immutable:
         archive.store.remove(IDENTITY)
@@ -235,7 +240,7 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
                 archive.store.remove(name)
                 report.removed.append(name)
     now = archive.catalogue()
-    # objects of one cluster do not replace those of another
+    # objects of one cluster do not replace objects of another cluster
     if not now.damaged and len(report.clusters) < 2 and (replaced := _replaceable(archive, now)):
         archive.publish(now, remove=replaced)
         report.unlisted = replaced

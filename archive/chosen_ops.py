@@ -36,7 +36,7 @@ def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid
             position, expected = position + frames.end, frames.next_txid
             if len(frames.starts):
                 continue
-            # the end of the edits, or an operation that is larger than a chunk, has no length or is damaged
+            # the edits end here, or the next operation is larger than a chunk, has no length or is damaged
             cursor.advance(position, expected)
             op = next(cursor, None)
             if op is None:

@@ -1,15 +1,17 @@
 """The clusters whose objects an archive contains, and the move of one cluster's objects to another archive.
 
-An archive belongs to one cluster. It contains two clusters if files of two archives were copied to the same place, or
-if two clusters began the archive at the same moment in a store without conditional writes, and a writer was killed
-before it had compared its objects with those of the other writer.
+An archive belongs to one cluster. It contains objects of two clusters if files of two archives were copied to the same
+place. Two clusters can also begin an archive at the same moment in a store without conditional writes. The archive then
+contains objects of both clusters if a writer was killed before it had compared its objects with the objects of the
+other writer.
 
-An image's VERSION identifies its cluster, but edits do not. Edits belong to the cluster with whose images they form a
+An image's VERSION identifies its cluster, but edits do not. Edits belong to a cluster if they and its images form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
-assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another.
+assigned. In this case, nothing is moved, because edits of one cluster must never be replayed on an image of another
+cluster.
 
-The move lists the copies in the other archive before it unlists the originals, and it removes nothing. Therefore, each
-object is always listed in at least one of the archives, and a move that was killed can be repeated.
+The move lists the copies in the other archive before it unlists the originals, and it deletes no objects. Therefore,
+each object is always listed in at least one of the archives, and a move that was killed can be repeated.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ def objects_by_cluster(catalogue: Catalogue) -> tuple[list[ClusterObjects], list
 
 
 def _ranges_without_gaps(records: Iterable[Record]) -> list[list[Record]]:
-    """Return the records in ranges of transactions, between which transactions are missing."""
+    """Return the records, grouped into ranges of transactions without a gap."""
     ranges: list[list[Record]] = []
     end = 0
     for record in sorted(records, key=_span):
@@ -164,8 +166,9 @@ def move_cluster(
 
 
 def _removals(catalogue: Catalogue, records: Sequence[Record]) -> list[str]:
-    """Return the names of removed objects up to the newest transaction of `records`; later names belong to the other
-    cluster, and the transactions before them would count as missing.
+    """Return the names of removed objects up to the newest transaction of `records`.
+
+    Later names belong to the other cluster. If they were included, the transactions before them would count as missing.
     """
     newest = _newest(records)
     firsts = {name: _FIRST.search(name) for name in lasting_removals(catalogue)}
@@ -196,7 +199,7 @@ def _copy_objects(
 
 
 def _copy_object(source: ObjectStore, target: ObjectStore, name: str) -> None:
-    """Copy an object unless it is missing; the target then lists it as missing, too."""
+    """Copy an object, unless it is missing; the object is then missing in the target, too."""
     try:
         stream = source.open(name)
     except KeyError:

@@ -73,7 +73,7 @@ class ArchiveKey:
     def cipher(self, salt: bytes) -> AESGCM:
         """Return the cipher of the object that begins with `salt`."""
         try:
-            # an optional package
+            # imported here, because the package is optional
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
             from cryptography.hazmat.primitives.hashes import SHA256
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF

@@ -1,4 +1,4 @@
-"""Errors of an archive, each with the exit code of the command that it ends."""
+"""Errors of an archive, each with the exit code that a command returns after the error."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class ArchivePosition:
 
     Attributes:
         branch: the history.
-        last_txid: its last transaction; 0 without transactions.
-        restorable_txid: newest transaction that can be restored; -1 without an image.
+        last_txid: its last transaction; 0 if it has no transactions.
+        restorable_txid: newest transaction that can be restored; -1 if the history has no image.
         missing: transactions before `last_txid` that were never archived.
     """
 
@@ -74,7 +74,7 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the file still has the archived bytes, because another past may reuse its name and inode."""
+        """Return whether the file still has the archived bytes; another past may have reused its name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
@@ -102,7 +102,7 @@ class ArchiveFollower:
 
     Args:
         options: rules for additions; `in_progress` is always enabled.
-        begun: whether files were archived before, so that the archive must exist.
+        begun: whether files were archived before; the archive must then exist.
     """
 
     def __init__(self, archive: Archive, options: AddOptions, *, begun: bool = False) -> None:
@@ -232,7 +232,7 @@ class ArchiveFollower:
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # without such pieces, the archived files no longer exist
+        # without such pieces, the followed edits are no longer in the archive
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
@@ -265,7 +265,7 @@ class ArchiveFollower:
         return part.end - part.start <= size
 
     def _publish(self, known: Catalogue, record: EditsRecord, absorbed: list[str]) -> Catalogue | None:
-        """Publish a part; return the catalogue if other writers have also changed it."""
+        """Publish a part; return the catalogue if other writers have also changed it, otherwise None."""
         published = self._archive.publish(known, [record], absorbed)
         for name in absorbed:
             self._archive.store.remove(name)
@@ -282,7 +282,7 @@ class ArchiveFollower:
         return None
 
     def _meets_other_past(self, segment: EditLogSegment, catalogue: Catalogue, branch: str) -> bool:
-        """Return whether the branch contains another past, because a writer was killed before it compared its edits."""
+        """Return whether the branch contains another past, left by a writer killed before it compared its edits."""
         if catalogue is self._noted:
             return False
         found = self._other_past(catalogue, self._compared, segment, branch)

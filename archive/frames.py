@@ -60,7 +60,7 @@ class Footer:
 
 
 def cut_ranges(size: int, boundaries: Iterable[int]) -> Iterator[range]:
-    """Split `size` bytes at `boundaries`, and into ranges of at most `FRAME_SIZE` bytes."""
+    """Split `size` bytes at `boundaries`, and split the results into ranges of at most `FRAME_SIZE` bytes."""
     edges = sorted({0, size, *(each for each in boundaries if 0 < each < size)})
     for begin, end in itertools.pairwise(edges):
         for start in range(begin, end, FRAME_SIZE):

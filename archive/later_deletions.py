@@ -193,7 +193,7 @@ class LaterPlaces:
         return totals
 
     def _unchanged(self, directory: _Inode, name: str) -> _Inode | None:
-        """Return the child of a directory that the image may contain; None for a later directory."""
+        """Return the child of a directory that the image may contain; None for a directory that was created later."""
         return None if directory.origin is None else _Inode(f"{directory.origin}/{name}")
 
     def _in_image(self, inode: _Inode | None) -> LocatedInode | None:

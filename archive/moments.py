@@ -164,7 +164,7 @@ def moments(view: BranchView) -> list[range]:
 
 
 def newest_moment(view: BranchView) -> int:
-    """Return the newest transaction that can be restored; -1 without an image."""
+    """Return the newest transaction that can be restored; -1 if the view has no image."""
     return max((each.stop - 1 for each in moments(view)), default=-1)
 
 
@@ -232,7 +232,7 @@ def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -
     have = [(each.record.first, each.last) for each in view.pieces]
     start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
     missing = []
-    # later removed edits belong to a cluster that was moved to another archive
+    # removed edits that begin after the last transaction belong to a cluster that was moved to another archive
     earlier = [each for each in removed if each[0] <= view.last_txid]
     for first, last in [*sorted([*have, *earlier]), (view.last_txid + 1, 0)]:
         if first > start:

@@ -32,14 +32,14 @@ _NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archi
 
 
 class ObjectStore(Protocol):
-    """A store of objects. Names are relative paths with `/`; every method raises ArchiveError."""
+    """A store of objects. Names are relative paths with `/`; every method can raise ArchiveError."""
 
     @property
     def location(self) -> str:
         """Path or URL for messages, without a password."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the size in bytes of each object in `folder`, by its name with the folder."""
+        """Return the size in bytes of each object in `folder`, by the object's name, which begins with the folder."""
 
     def read(self, name: str) -> bytes:
         """Return a whole object; raise KeyError if it does not exist."""
@@ -48,7 +48,7 @@ class ObjectStore(Protocol):
         """Open an object for reading at any position; raise KeyError if it does not exist."""
 
     def put(self, name: str, source: Path, *, contested: bool = False) -> None:
-        """Store the file `source` durably as `name`, and remove it; an existing object is not changed.
+        """Store the file `source` durably as `name`, and remove `source`; an existing object is not changed.
 
         Args:
             contested: whether other writers may store other content as `name` at the same time. If the file system
@@ -85,7 +85,7 @@ class FolderStore:
                 return {}
             sizes: dict[str, int] = {}
             for each in sorted(path.iterdir()):
-                # another process may remove it
+                # another process may remove the object
                 with suppress(FileNotFoundError):
                     sizes[f"{folder}/{each.name}"] = each.stat().st_size
             return sizes
@@ -114,7 +114,7 @@ class FolderStore:
                 pass
             except OSError:
                 if not target.exists():
-                    # a file system without hard links
+                    # the file system does not support hard links
                     source.replace(target)
             fsync_directory(target.parent)
             source.unlink(missing_ok=True)
@@ -216,7 +216,8 @@ class FsspecStore:
 
     def _create(self, source: Path, target: str) -> bool:
         """Store an object unless it already exists (If-None-Match); return whether the object exists afterwards."""
-        # some stores and all packages before 2024.12 lack conditional writes; the errors are of many types
+        # some stores, and all file systems of fsspec before 2024.12, lack conditional writes and raise errors of many
+        # types
         with suppress(Exception):
             self._fs.put_file(str(source), target, mode="create")
         self._fs.invalidate_cache()
@@ -273,7 +274,7 @@ def opened_store(location: str) -> Iterator[ObjectStore]:
 def _remote_store(location: str) -> FsspecStore:
     shown = without_password(location)
     try:
-        # an optional package
+        # imported here, because the package is optional
         from fsspec.core import url_to_fs
     except ImportError as fault:
         raise ArchiveError(

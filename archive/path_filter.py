@@ -4,7 +4,7 @@ A filter contains each path that an operation names, with all directories above 
 everything below the path (deletes and renames), the filter contains a second entry for the path. A search for a path
 therefore finds operations on the path, below it, and on a directory above it.
 
-All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
+All numbers are unsigned 64-bit numbers and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
 
     sum = value[b0] * STEP^0 + value[b1] * STEP^1 + …
 

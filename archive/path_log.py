@@ -21,7 +21,7 @@ _FIRST, _LAST = 0, (1 << 63) - 1
 class LogEntry(NamedTuple):
     """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, or 0 if unknown.
 
-    `approximate` means that the transaction records no time, so that `time` belongs to the previous transaction.
+    `approximate` means that the transaction does not record a time; `time` then belongs to the previous transaction.
     """
 
     txid: int
@@ -43,9 +43,9 @@ class _Name(NamedTuple):
 def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> list[LogEntry]:
     """Return the transactions on `path` and below it, and on directories above it that are deleted or renamed.
 
-    A rename of the path, or of a directory above it, adds the other name to the search: the new name for later
-    transactions, the old name for earlier transactions. Each transaction is searched at most once for each name, so
-    names that are swapped every day cost no more than a single rename.
+    A rename of the path, or of a directory above it, adds the other name to the search. Later transactions are searched
+    for the new name, and earlier transactions for the old name. Each transaction is searched at most once for each
+    name, so names that are swapped every day cost no more than a single rename.
 
     Args:
         folder: folder for scratch files.
@@ -115,7 +115,7 @@ def _matches(
 
 
 def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
-    """Return the paths among `paths` that `op` names, that are above its paths, or that `op` also moves or deletes."""
+    """Return the paths among `paths` that `op` names, that are above a path of `op`, or that `op` moves or deletes."""
     named = [clean_path(each) for each in op_paths(op)]
     found = {above for each in named for above in _with_parents(each) if above in paths}
     if spreads(op):

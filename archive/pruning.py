@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> PrunePlan:
-    """Remove the objects that no rule needs, unless `dry_run` is set; return these objects.
+    """Remove the objects that no rule needs, unless `dry_run` is set; return the plan with these objects.
 
     Raises:
         ArchiveError: the archive cannot be read or written, or its catalogue is damaged.

@@ -1,9 +1,10 @@
 """Finds the transaction that removed a path.
 
-Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it: a
-client creates a file with the overwrite flag even if no file exists, and a directory above may have been swapped after
-the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path, and
-`restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed it.
+Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it. A
+client creates a file with the overwrite flag even if no file exists, and a directory above the path may have been
+swapped after the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path,
+and `restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed
+it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _REMOVING = (AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp)
 
 
 class Removal(NamedTuple):
-    """An operation that deletes, moves or replaces a path, or deletes or moves a directory above it, if they exist.
+    """An operation that can have removed a path.
 
-    `time` is in ms since the epoch, or None if unknown.
+    It deletes, moves or replaces the path, or deletes or moves a directory above it. `time` is in ms since the epoch,
+    or None if unknown.
     """
 
     txid: int
@@ -53,9 +55,9 @@ class Removal(NamedTuple):
 class LastRemoval:
     """Search for the last operation that removes `path`.
 
-    Some operations remove the path only if it existed: operations on a directory above, and creations or renames with
-    the overwrite flag, which clients usually set. The preceding operations show whether the path existed. After a
-    rename to a directory above, only a replay can show this; the search assumes that the path exists.
+    Some operations remove the path only if it existed: operations on a directory above the path, and creations or
+    renames with the overwrite flag, which clients usually set. The preceding operations show whether the path existed.
+    After a rename to a directory above, only a replay can show this; the search assumes that the path exists.
 
     Args:
         path: the clean path.
@@ -72,7 +74,10 @@ class LastRemoval:
         self.pending: Removal | None = None
 
     def in_segment(self, ops: Iterable[EditOp]) -> Removal | None:
-        """Return the operation, or None if an earlier segment may contain it; start with the newest segment."""
+        """Return the operation, or None if an earlier segment may contain it.
+
+        The caller must pass the newest segment first.
+        """
         later = self.pending
         end = self._before if later is None else later.txid
         found: Removal | None = None
@@ -152,7 +157,7 @@ def restore_removed(
         find: returns the newest operation before a transaction that can have removed the path, and the image and edits
             that lead to this operation.
         build: restores a path that the given operation removed.
-        settings: settings of the replay.
+        settings: how edits are replayed and how the image is written.
         observer: observer of the search among earlier operations.
 
     Raises:

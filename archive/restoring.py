@@ -1,6 +1,6 @@
 """Restores a moment: builds a storage directory, from which a NameNode can start, from an image and edits.
 
-The directory is built under a temporary name, VERSION last, and receives its final name at the end. Therefore, an
+The directory is built under a temporary name, with VERSION last, and receives its final name at the end. Therefore, an
 interrupted restore is never mistaken for a complete restore.
 """
 
@@ -70,7 +70,7 @@ class RestoreOptions:
         without: transactions to omit.
         expected: the path to restore; None for a restore without a particular path.
         strip_tokens: whether delegation tokens and their keys are removed from the image.
-        settings: settings of the replay.
+        settings: how edits are replayed and how the image is written.
     """
 
     without: Collection[int] = ()
@@ -88,7 +88,7 @@ class Restored:
         image: path of its image.
         txid: transaction of the image; one more than the last restored transaction if transactions were omitted.
         changes: transactions that were omitted or changed because of `without`.
-        expected: present path of the inode at the expected path; None without an expected path.
+        expected: present path of the inode at the expected path; None if the options name no expected path.
         seconds: duration of the restore.
     """
 
@@ -128,7 +128,7 @@ def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: R
 
 
 def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
-    """Fetch the objects of a plan into `folder`; replace damaged objects by other objects that lead to the same moment.
+    """Fetch the objects of a plan into `folder`; replace damaged objects with others that lead to the same moment.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.
@@ -195,7 +195,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
 
 def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> int:
-    """Return the last transaction before the first transaction later than `moment`, in ms since the epoch.
+    """Return the last transaction before the first transaction that is later than `moment` (ms since the epoch).
 
     Raises:
         NoSuchMomentError: all transactions of the branch are later, no transaction has a time, or the transactions
@@ -249,7 +249,7 @@ def path_row(namespace: WarmNamespace, path: str) -> int:
 
 
 def segments_up_to(segments: Sequence[EditLogSegment], txid: int) -> list[EditLogSegment]:
-    """Return the segments with transactions up to `txid`, the last segment shortened."""
+    """Return the segments with transactions up to `txid`; shorten the last segment."""
     return [
         EditLogSegment(each.first, min(each.last or txid, txid), each.path) for each in segments if each.first <= txid
     ]

@@ -61,7 +61,7 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
         chunk = bytes(content[position : position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, expected, last)
         position, expected = position + frames.end, frames.next_txid
-    # an operation that is larger than a chunk, or incomplete
+    # the next operation is larger than a chunk, or incomplete
     cursor.advance(position, expected)
     cursor.skip()
     return cursor.position, cursor.expected or segment.first
@@ -74,7 +74,7 @@ def read_part(
     first: int | None = None,
     reached: Callable[[int], None] = lambda position: None,
 ) -> EditsPart | None:
-    """Read a segment to its end, from byte `start` with transaction `first` on; None if no transaction follows.
+    """Read a segment from byte `start`, where transaction `first` begins, to its end; None if it ends there.
 
     Args:
         reached: called with each position up to which complete operations have been read.
@@ -99,7 +99,7 @@ def read_part(
         chunk = bytes(content[cursor.position : cursor.position + _STEP])
         frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
         if not len(frames.starts):
-            # an operation that is larger than a chunk, or the end
+            # the next operation is larger than a chunk, or the segment ends here
             if (op := next(cursor, None)) is None:
                 break
             note([op_time(op) or 0])
@@ -114,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # a damaged operation, whose error contains the position, or operations without lengths
+    # the next operation is damaged, which raises an error with its position, or operations have no lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
@@ -162,7 +162,7 @@ class _Packer:
             self._submit(self._position + FRAME_SIZE)
 
     def finish(self, end: int) -> tuple[str, int]:
-        """Compress the rest before byte `end` of the file; return MD5 in hex and size of the content."""
+        """Compress the rest before byte `end` of the file; return the MD5 in hex and the size of the content."""
         self.reach(end)
         if (size := end - self._shift) > self._position:
             self._submit(size)
@@ -184,7 +184,7 @@ class _Packer:
 def store_segment(
     archive: Archive, segment: EditLogSegment, content: Buffer, start: int, first: int, branch: str
 ) -> EditsRecord | None:
-    """Store a segment from byte `start` with transaction `first` on; None if no transaction follows.
+    """Store a segment from byte `start`, where transaction `first` begins; None if the segment ends there.
 
     Raises:
         JournalError: the segment is damaged; nothing was stored.

@@ -23,12 +23,13 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops, select
 def source_before_removal(directory: Path, path: str, before: int | None = None) -> tuple[Source, Removal]:
     """Return the source of the restore, and the newest operation before `before` that can have removed `path`.
 
-    The source is the newest image that precedes this operation, and all edits. The path may not have existed before the
-    operation; see `restore_removed`.
+    The source consists of the newest image that precedes this operation, and of all edits. The path may not have
+    existed before the operation; see `restore_removed`.
 
     Raises:
-        ArchiveError: the directory is in use or cannot be read, or has no image from before the operation.
-        StorageError: its edits end before its seen_txid or its newest image.
+        ArchiveError: the directory is in use or cannot be read, has no image from before the operation, or has an image
+            that is newer than its edits.
+        StorageError: the edits end before seen_txid.
         NoSuchRemovalError: no segment contains an operation that can have removed the path.
         TransactionGapError: edits are missing between the image and the newest segment.
     """

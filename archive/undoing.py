@@ -6,7 +6,7 @@ namespace:
 
 | later operation | what happens |
 |---|---|
-| creates something at, or renames something to, a restored path | `.undo-TXID` is appended to the path here and later |
+| creates something at, or renames something to, a restored path | `.undo-TXID` is appended to its path from here on |
 | deletes a restored inode, or a directory above it | omitted |
 | names a path that does not exist because an operation was omitted | omitted |
 | everything else | applied unchanged |
@@ -218,7 +218,7 @@ class Undo:
         return recorded_text, target
 
     def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
-        """Record a move from `src` to `dst` in the history that is performed as a move from `src_now` to `dst_now`.
+        """Record that a move from `src` to `dst` in the history is performed as a move from `src_now` to `dst_now`.
 
         The keys of redirects are paths in the history, and the values are present paths.
         """

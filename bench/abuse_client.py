@@ -126,7 +126,7 @@ async def _again(attack: Attack, address: tuple[str, int], source: str) -> None:
         connection = socket.socket()
         connection.setblocking(False)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        # The system chooses a port for each peer address, and loopback offers few of these.
+        # The system chooses a port for each peer address, and loopback offers few ports.
         connection.setsockopt(socket.IPPROTO_IP, socket.IP_BIND_ADDRESS_NO_PORT, 1)
         with suppress(OSError, EOFError):
             connection.bind((source, 0))

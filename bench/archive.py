@@ -24,8 +24,9 @@ import psutil
 import zstandard
 
 from bench.scene import CONSOLE, machine, read_all
+from bench.sections import TXID
 from bench.shape_edits import write_scattered
-from bench.shape_image import TXID, write_shape
+from bench.shape_image import write_shape
 from bench.shape_layout import SHAPES, Layout
 from hadoop_common.names import VERSION, image_name
 from image_format.md5_file import md5_path
@@ -33,7 +34,8 @@ from image_format.md5_file import md5_path
 _PACKAGES = {"borg": "borgbackup", "restic": "restic"}
 _CHANGED = 0.01
 _TRANSACTIONS_PER_CHANGE = 4
-"""In the scattered mix, 60 % of the changes are jobs of 6 transactions, and the others are single transactions."""
+"""In the scattered mix, 60 % of the changes are jobs of 6 transactions, and the other changes are single transactions.
+"""
 _POLL_SECONDS = 0.005
 _MB = 1e6
 _RESTORES = 3
@@ -95,7 +97,9 @@ def _checkpointer(*words: object) -> list[str]:
 
 
 def _ways(folder: Path, environment: Mapping[str, str]) -> dict[str, Way]:
-    """Return the commands that add a day: our command reads the storage directory, the others read the image."""
+    """Return the commands that add a day: our command reads the storage directory, and the other commands read the
+    image.
+    """
     borg, restic = folder / "borg", folder / "restic"
     _run(["borg", "init", "--encryption", "none", str(borg)], environment)
     _run(["restic", "init", "--repo", str(restic)], environment)
@@ -151,7 +155,7 @@ def measure(folder: Path, inodes: int, days: int, *, seed: int) -> Result:
 
 
 def _purge(current: Path, txid: int) -> None:
-    """Keep only two images and the edits that follow the older one, as a NameNode does."""
+    """Keep only two images and the edits that follow the older image, as a NameNode does."""
     for path in current.glob("fsimage_*"):
         if path.name.removesuffix(".md5") < image_name(txid):
             path.unlink()

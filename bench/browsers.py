@@ -1,8 +1,8 @@
 """`python -m bench.browsers`: checkpoints of a daemon, alone and while browsers show its console.
 
-A secondary daemon makes checkpoints of a stub's generated namespace. Each round makes one checkpoint alone, and one
-while clients in another process poll the page as the console's script does. Times are durations of the request; CPU
-seconds are those of the daemon.
+A secondary daemon makes checkpoints of a stub's generated namespace. Each round makes one checkpoint alone, and another
+checkpoint while clients in another process poll the page as the console's script does. Times are durations of the
+request; CPU seconds are the daemon's.
 """
 
 from __future__ import annotations

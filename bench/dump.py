@@ -19,9 +19,10 @@ from pathlib import Path
 
 import psutil
 
-from bench.generate import generate_image
 from bench.oiv import heap_for, oiv_command
 from bench.scene import machine, read_all
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 
 _POLL_SECONDS = 0.01
 _OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distribution"}
@@ -95,7 +96,7 @@ def main() -> None:
     results = []
     for files in arguments.files:
         with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="bench-") as scratch:
-            image = generate_image(Path(scratch), files)
+            image = write_shape(Path(scratch), Layout(PLAIN, files))
             for processor in arguments.processor or _OURS:
                 found = _measure(image, files, processor, arguments.rounds)
                 medians = {

@@ -267,7 +267,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=list(_WAYS), help="in addition to the floor (default: all)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    # Warnings about a server that has not started or has stopped are expected here.
+    # This benchmark causes warnings about servers that have not started or have stopped.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     if not arguments.json:

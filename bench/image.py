@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from bench.kernels.records import CLOCK, FIRST_BLOCK, RECORD_ROOM, directory_entries, inode_records
+from bench.inodes import edited_records, encode_rows
+from bench.kernels.names import NAME_ROOM
+from bench.kernels.records import ACL, FIRST_BLOCK, MOST_BLOCKS, OPEN, XATTR, directory_entries, fill_rows
+from bench.sections import TXID, Sections, write_sections
 from bench.snapshots import NO_SNAPSHOTS, SnapshotSections, build_snapshots
 from bench.styles import GROUPS, USERS
 from bench.tree import Tree
-from hadoop_common.names import SEEN_TXID, VERSION, image_name
-from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.md5_file import write_md5_file
-from image_format.output import DigestingFileSet
+from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
+from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
-from image_format.writer import ImageWriter
 
-LAYOUT = -63
-TXID = 1000
 _BATCH = 1 << 15
+_CLIENTS = 400
 _CHILDREN = 1 << 17
-
-Chunks = Iterable[memoryview | bytes]
 
 
 @dataclass(frozen=True)
@@ -61,41 +60,18 @@ def write_image(
     parts = build_snapshots(tree) if snapshots else NO_SNAPSHOTS
     last_block, last_genstamp = FIRST_BLOCK + 4 * tree.inodes + 3, 1001 + 2 * tree.inodes + 3
     last_inode = tree.id_at(tree.inodes - 1 + len(parts.deleted))
-    info = pb.NameSystemSection(
-        namespaceId=1,
-        genstampV1=1000,
-        genstampV2=last_genstamp,
-        genstampV1Limit=0,
-        lastAllocatedBlockId=last_block,
-        transactionId=TXID,
-    )
     opened: list[int] = []
     header = pb.INodeSection(lastInodeId=last_inode, numInodes=tree.inodes + len(parts.deleted))
-    sections: dict[str, Callable[[], Chunks]] = {
-        "NS_INFO": lambda: [encode_delimited(info)],
-        "INODE": lambda: _inodes(tree, header, parts, opened, progress or (lambda _: None)),
-        "INODE_DIR": lambda: _entries(tree),
-        "FILES_UNDERCONSTRUCTION": lambda: _open_files(tree, opened),
-        "SNAPSHOT": lambda: parts.snapshots,
-        "SNAPSHOT_DIFF": lambda: parts.diffs,
-        "INODE_REFERENCE": list,
-        "SECRET_MANAGER": lambda: [encode_delimited(_secrets())],
-        "CACHE_MANAGER": lambda: [encode_delimited(_caches())],
-        "STRING_TABLE": lambda: [_strings().encode()],
-    }
-    path = current / image_name(TXID)
-    output = DigestingFileSet([path])
-    writer = ImageWriter(output, LAYOUT)
-    for name, chunks in sections.items():
-        with writer.section(name) as out:
-            for chunk in chunks():
-                out.write(chunk)
-    writer.finish()
-    written = output.close()
-    storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-1-127.0.0.1-1")
-    (current / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
-    (current / SEEN_TXID).write_text(f"{TXID}\n")
-    write_md5_file(path, written.md5)
+    sections = Sections(
+        inodes=_inodes(tree, header, parts, opened, progress or (lambda _: None)),
+        directories=_entries(tree),
+        open_files=_open_files(tree, opened),
+        snapshots=parts,
+        strings=_strings(),
+        last_block=last_block,
+        last_genstamp=last_genstamp,
+    )
+    path = write_sections(current, sections)
     return BaseImage(path, tree, TXID, last_inode, last_block, last_genstamp, parts.directories)
 
 
@@ -103,15 +79,36 @@ def _inodes(
     tree: Tree, header: pb.INodeSection, parts: SnapshotSections, opened: list[int], progress: Callable[[int], None]
 ) -> Iterator[memoryview | bytes]:
     yield encode_delimited(header)
-    out, found = np.empty(_BATCH * RECORD_ROOM, np.uint8), np.empty(_BATCH, np.int64)
     directory = 0
     for first in range(0, tree.inodes, _BATCH):
-        end = min(first + _BATCH, tree.inodes)
-        size, count, directory = inode_records(tree.arrays, first, end, directory, out, found)
-        opened.extend(found[:count].tolist())
-        progress(end)
-        yield out.data[:size]
+        size = min(_BATCH, tree.inodes - first)
+        rows, features = np.zeros(size, INODE_DTYPE), np.zeros(size, np.uint8)
+        names, blocks = np.empty(size * NAME_ROOM, np.uint8), np.empty(size * MOST_BLOCKS, BLOCK_DTYPE)
+        directory = fill_rows(tree.arrays, first, first + size, directory, rows, names, blocks, features)
+        opened += (first + np.flatnonzero(features & OPEN)).tolist()
+        chosen, edit = np.flatnonzero(features).tolist(), partial(_add_features, features)
+        yield from edited_records(*encode_rows(rows, names, blocks), chosen, edit)
+        progress(first + size)
     yield from parts.deleted
+
+
+def _add_features(features: npt.NDArray[np.uint8], number: int, inode: pb.INode) -> None:
+    """Add the features that only a few inodes have; the mask of an ACL is in the mode."""
+    holder, user, space = inode.file, 1 + inode.id % len(USERS), inode.id % 2
+    entries = [(AclScope.ACCESS, AclType.USER, user, 6), (AclScope.ACCESS, AclType.GROUP, 0, 4)]
+    if inode.HasField("directory"):
+        holder = inode.directory
+        defaults = ((AclType.USER, 0, 7), (AclType.USER, user, 6), (AclType.GROUP, 0, 5))
+        entries += [(AclScope.DEFAULT, *each) for each in (*defaults, (AclType.MASK, 0, 7), (AclType.OTHER, 0, 0))]
+    if features[number] & OPEN:
+        client = inode.id % _CLIENTS
+        holder.fileUC.clientName = f"DFSClient_{client:09d}"
+        holder.fileUC.clientMachine = f"10.0.{client >> 8}.{client & 255}"
+    if features[number] & ACL:
+        holder.acl.entries.extend(starmap(pack_acl_entry, entries))
+    if features[number] & XATTR:
+        name = pack_xattr_name(XAttrNamespace(space), len(USERS) + len(GROUPS) + 1 + space)
+        holder.xAttrs.xAttrs.add(name=name, value=b"a" * (4 + inode.id % 32))
 
 
 def _entries(tree: Tree) -> Iterator[memoryview]:
@@ -143,11 +140,3 @@ def _strings() -> StringTable:
     for name in (*GROUPS, "origin", "checksum"):
         strings.serial(name, StringKind.GROUP)
     return strings
-
-
-def _secrets() -> pb.SecretManagerSection:
-    return pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
-
-
-def _caches() -> pb.CacheManagerSection:
-    return pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)

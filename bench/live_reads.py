@@ -183,7 +183,7 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
     """Run clients that read, and print the number of their responses."""
     spawn = multiprocessing.get_context("spawn")
     ended, answers = spawn.Event(), spawn.Queue()
-    # all clients have the same address here
+    # all clients of this benchmark have the same address
     limits = PortLimits(connections=2 * clients, peer_connections=2 * clients)
     with RpcServer(namespace_services(live, needs_state_id=False), "127.0.0.1", 0, limits=limits) as server:
         given = (server.address, clients // _PROCESSES, ended, answers)
@@ -202,7 +202,9 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
 
 
 def _take_turns(inodes: int, batches: int) -> None:
-    """Apply each batch to a namespace with sums and to one without; print the CPU time of both, and of counts of /."""
+    """Apply each batch to a namespace with sums and to a namespace without sums; print the CPU time of both, and of
+    counts of /.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         WarmNamespace(keeps_sums=True) as summed,

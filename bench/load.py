@@ -27,6 +27,7 @@ import requests
 LOOPBACK = "127.0.0.1"
 _DEADLINE_SECONDS = 60.0
 _SAMPLE_SECONDS = 0.5
+_CLIENTS, _THREADS = 2, 8
 
 
 class LoadError(Exception):
@@ -131,9 +132,7 @@ class StubAndDaemon:
                 process.wait()
 
 
-def run_load(
-    *, seconds: float, rate: float, checkpoint_period: float, processes: int = 2, threads: int = 8
-) -> LoadResult:
+def run_load(*, seconds: float, rate: float, checkpoint_period: float) -> LoadResult:
     """Run for `seconds` at `rate` calls per second.
 
     Raises:
@@ -147,17 +146,15 @@ def run_load(
         run.start_stub()
         run.start_daemon()
         result = LoadResult()
-        clients = [_client(run, f"c{number}", threads, rate / processes, seconds, stack) for number in range(processes)]
+        clients = [_client(run, f"c{number}", rate / _CLIENTS, seconds, stack) for number in range(_CLIENTS)]
         _sample_until_done(run, clients, result)
         names = sorted(name for client in clients for name in _collect(client, result))
         _check(run, names, result)
     return result
 
 
-def _client(
-    run: StubAndDaemon, name: str, threads: int, rate: float, seconds: float, stack: ExitStack
-) -> subprocess.Popen[str]:
-    words = [LOOPBACK, str(run.stub_rpc), name, str(threads), str(rate), str(seconds)]
+def _client(run: StubAndDaemon, name: str, rate: float, seconds: float, stack: ExitStack) -> subprocess.Popen[str]:
+    words = [LOOPBACK, str(run.stub_rpc), name, str(_THREADS), str(rate), str(seconds)]
     client = subprocess.Popen([sys.executable, "-m", "bench.load_client", *words], stdout=subprocess.PIPE, text=True)
     stack.callback(client.wait)
     stack.callback(client.kill)

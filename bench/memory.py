@@ -65,14 +65,14 @@ class Sampler(threading.Thread):
         return max((size for at, size in self._samples if start <= at <= end), default=0)
 
 
-def run_watched(command: list[str], *, environment: dict[str, str] | None = None) -> Watched:
+def run_watched(command: list[str]) -> Watched:
     """Run a command that starts Java as a child.
 
     Raises:
         subprocess.CalledProcessError: the command failed; `stderr` contains its error output.
     """
     started = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         peak = 0
         while True:
             try:

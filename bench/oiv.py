@@ -1,4 +1,4 @@
-"""An image as text by the OfflineImageViewerPB of Hadoop 2.7.3, timed."""
+"""Runs and times the OfflineImageViewerPB of Hadoop 2.7.3, which writes an image as text."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Stopwatch(SilentObserver):
 
 def _touched(size: int) -> mmap.mmap:
     block = mmap.mmap(-1, size)
-    # allocated like the arrays of an index
+    # allocated as the arrays of an index are
     block.madvise(mmap.MADV_HUGEPAGE)
     for start in range(0, size, mmap.PAGESIZE):
         block[start] = 1
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("current", type=Path)
     parser.add_argument("touched", type=int, nargs="*")
     arguments = parser.parse_args()
-    # like `checkpointer`
+    # as the command `checkpointer` does
     collect_garbage_rarely()
     # The first calls load the compiled kernels, which a daemon does only once.
     warm_up()

@@ -1,4 +1,4 @@
-"""Runs one merge, ours or Hadoop's: wall and CPU seconds and peak memory of each part."""
+"""Runs one merge, ours or Hadoop's, and measures the wall seconds, CPU seconds and peak memory of each part."""
 
 from __future__ import annotations
 

@@ -24,9 +24,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from bench.generate import generate_edits, generate_image
 from bench.memory import Watched, run_watched
 from bench.oiv import heap_for, run_oiv
+from bench.shape_edits import write_scattered
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.names import image_name
 from image_format.md5_file import read_md5_file
@@ -137,9 +139,10 @@ def _merge(directory: Path, *options: str) -> tuple[Watched, str]:
 def _measure(scratch: Path, files: int, transactions: int, rounds: int) -> dict[str, Any]:
     current = scratch / "current"
     current.mkdir()
-    image = generate_image(current, files)
+    layout = Layout(PLAIN, files)
+    image = write_shape(current, layout)
     tables = _tables(image, files, rounds)
-    generate_edits(current, files, transactions)
+    write_scattered(current, layout, transactions)
     return {"files": files, "imageBytes": image.stat().st_size, **tables, "commands": _commands(scratch, image)}
 
 
@@ -147,8 +150,9 @@ def _lake(scratch: Path, files: int, transactions: int) -> dict[str, Any]:
     """Append two days to a lake; return the seconds of commands and commits, bytes by table, and sums by engine."""
     current, lake = scratch / "current", scratch / "lake"
     current.mkdir()
-    image = generate_image(current, files)
-    generate_edits(current, files, transactions)
+    layout = Layout(PLAIN, files)
+    image = write_shape(current, layout)
+    write_scattered(current, layout, transactions)
     later = current / image_name(merge_directory(plan_directory(scratch)).txid)
     command = [*_CHECKPOINTER, "lake"]
     commands = {
@@ -188,7 +192,7 @@ def _lake_sums(lake: str) -> dict[str, tuple[int, int]]:
 
 
 def _commits(lake: str) -> list[float]:
-    """Return the seconds of commits that replace the files of the table `images`."""
+    """Return the seconds of commits that replace the files of the `images` table."""
     from pipeline.lake.lake import images_table
     from pipeline.lake.writing import LakeFileWriter
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.generate import BLOCK_SIZE, CLOCK, FIRST_BLOCK, LAYOUT
-from bench.shape_image import TXID
+from bench.edits import write_segments
+from bench.kernels.records import BLOCK_SIZE, CLOCK, FIRST_BLOCK
+from bench.sections import TXID
 from bench.shape_layout import Layout
-from hadoop_common.names import SEEN_TXID, segment_name
+from hadoop_common.names import SEEN_TXID, image_name
 from journal import ops
-from journal.binary_codec import encode_op
-from journal.segment_format import encode_header
 
 _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 
@@ -26,21 +25,9 @@ def write_scattered(
     Jobs write a file in one directory and rename it into another. The modes and times of files of the image change, and
     some of these files are renamed.
     """
-    mix = _scattered(layout, seed)
-    paths = []
-    for number in range(segments):
-        first = TXID + 1 + number * transactions
-        last = first + transactions - 1
-        paths.append(current / segment_name(first, last))
-        with paths[-1].open("wb") as out:
-            out.write(encode_header(LAYOUT))
-            out.write(encode_op(ops.StartLogSegmentOp(txid=first), LAYOUT))
-            for txid in range(first + 1, last):
-                op = next(mix)
-                op.txid = txid
-                out.write(encode_op(op, LAYOUT))
-            out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
-        (current / SEEN_TXID).write_text(f"{last}\n")
+    image, whole = current / image_name(TXID), segments * transactions
+    paths = write_segments(image, TXID, _scattered(layout, seed), whole, transactions)
+    (current / SEEN_TXID).write_text(f"{TXID + whole}\n")
     return paths
 
 

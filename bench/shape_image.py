@@ -3,83 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from bench.generate import BLOCK_SIZE, CLOCK, FIRST_BLOCK, LAYOUT, encode_rows, inode_rows
+from bench.inodes import edited_records, encode_rows
+from bench.kernels.records import BLOCK_SIZE, CLOCK, FIRST_BLOCK
+from bench.sections import TXID, Sections, write_sections
 from bench.shape_layout import Ids, Layout
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from hadoop_common.names import SEEN_TXID, VERSION, image_name
-from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE
-from image_format.md5_file import write_md5_file
-from image_format.output import DigestingFileSet
+from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE, INODE_DTYPE
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
-from image_format.writer import ImageWriter
 
-TXID = 1000
 _BATCH = 1 << 18
 
 
-def write_shape(current: Path, layout: Layout, *, seed: int = 1) -> Path:
-    """Write VERSION, seen_txid, `fsimage_1000` and its digest into the folder `current`; return the image's path."""
+def write_shape(current: Path, layout: Layout, *, seed: int = 1, txid: int = TXID) -> Path:
+    """Write an image and the files next to it, see `write_sections`; return the image's path."""
     shape, files = layout.shape, layout.files
     strings = StringTable.empty(0)
     user, group = strings.serial("hdfs", StringKind.USER), strings.serial("supergroup", StringKind.GROUP)
     permission = pack_permission(user, group, 0o644)
     snapshots = layout.snapshots(permission)
-    decorate = _decorator(strings) if shape.features else None
     opened: list[int] = []
-    info = pb.NameSystemSection(
-        namespaceId=1,
-        genstampV1=1000,
-        genstampV2=1001 + 3 * files,
-        genstampV1Limit=0,
-        lastAllocatedBlockId=FIRST_BLOCK + 3 * files + 1,
-        transactionId=TXID,
+    edits: list[Callable[[pb.INode], None]] = []
+    if shape.opened:
+        edits.append(lambda inode: _open(inode, layout, opened))
+    if shape.features:
+        edits.append(_decorator(strings))
+    sections = Sections(
+        inodes=_inodes(layout, permission, edits, snapshots.deleted, seed),
+        directories=_entries(layout),
+        open_files=_open_files(layout, opened),
+        snapshots=snapshots,
+        strings=strings,
+        last_block=FIRST_BLOCK + 3 * files + 1,
+        last_genstamp=1001 + 3 * files,
     )
-    sections: dict[str, Callable[[], Iterator[memoryview | bytes]]] = {
-        "NS_INFO": lambda: iter([encode_delimited(info)]),
-        "INODE": lambda: _inodes(layout, permission, opened, decorate, snapshots.deleted, seed),
-        "INODE_DIR": lambda: _entries(layout),
-        "FILES_UNDERCONSTRUCTION": lambda: _open_files(layout, opened),
-        "SNAPSHOT": lambda: iter(snapshots.snapshots),
-        "SNAPSHOT_DIFF": lambda: iter(snapshots.diffs),
-        "INODE_REFERENCE": lambda: iter(()),
-        "SECRET_MANAGER": lambda: iter([encode_delimited(pb.SecretManagerSection())]),
-        "CACHE_MANAGER": lambda: iter(
-            [encode_delimited(pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0))]
-        ),
-        "STRING_TABLE": lambda: iter([strings.encode()]),
-    }
-    path = current / image_name(TXID)
-    output = DigestingFileSet([path])
-    writer = ImageWriter(output, LAYOUT)
-    for name, chunks in sections.items():
-        with writer.section(name) as out:
-            for chunk in chunks():
-                out.write(chunk)
-    writer.finish()
-    written = output.close()
-    storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-1-127.0.0.1-1")
-    (current / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
-    (current / SEEN_TXID).write_text(f"{TXID}\n")
-    write_md5_file(path, written.md5)
-    return path
+    return write_sections(current, sections, txid=txid)
+
+
+def _digits(numbers: Ids, width: int) -> npt.NDArray[np.uint8]:
+    """Return decimal digits as ASCII, one row per number."""
+    powers = 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
+    return (numbers[:, None] // powers % 10 + 48).astype(np.uint8)
+
+
+def _inode_rows(
+    kind: int, first_id: int, numbers: Ids, prefix: bytes, width: int
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
+    """Return rows of similar inodes with the ids `first_id` + `numbers`, and their names."""
+    rows = np.zeros(numbers.size, INODE_DTYPE)
+    head = np.broadcast_to(np.frombuffer(prefix, np.uint8), (numbers.size, len(prefix)))
+    names = np.concatenate([head, _digits(numbers, width)], axis=1)
+    rows["kind"] = kind
+    rows["id"] = first_id + numbers
+    rows["name_length"] = names.shape[1]
+    rows["name_offset"] = np.arange(numbers.size) * names.shape[1]
+    rows["mtime"] = CLOCK + numbers
+    rows["ns_quota"] = rows["ds_quota"] = rows["ec_policy"] = -1
+    return rows, names.reshape(-1)
 
 
 def _inodes(
-    layout: Layout,
-    permission: int,
-    opened: list[int],
-    decorate: Callable[[pb.INode], None] | None,
-    deleted: Sequence[bytes],
-    seed: int,
+    layout: Layout, permission: int, edits: Sequence[Callable[[pb.INode], None]], deleted: Sequence[bytes], seed: int
 ) -> Iterator[memoryview | bytes]:
     random = np.random.default_rng(seed)
     yield encode_delimited(pb.INodeSection(lastInodeId=layout.last_id, numInodes=layout.inodes))
@@ -92,13 +83,13 @@ def _inodes(
     no_blocks = np.zeros(1, BLOCK_DTYPE)
     for start in range(0, layout.directories, _BATCH):
         numbers = np.arange(start, min(start + _BATCH, layout.directories))
-        rows, names = inode_rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
+        rows, names = _inode_rows(DIRECTORY, ROOT_INODE_ID + 1, numbers, b"d", 8)
         rows["permission"] = permission
         yield encode_rows(rows, names, no_blocks)[0]
     order = random.permutation(layout.files) if layout.shape.shuffled else np.arange(layout.files)
     for start in range(0, layout.files, _BATCH):
         numbers = order[start : start + _BATCH]
-        rows, names = inode_rows(FILE, layout.first_file, numbers, layout.prefix(), 9)
+        rows, names = _inode_rows(FILE, layout.first_file, numbers, layout.prefix(), 9)
         rows["permission"] = permission
         rows["replication"] = 3
         rows["atime"] = rows["mtime"]
@@ -110,38 +101,17 @@ def _inodes(
         blocks["genstamp"] = 1001 + numbers
         blocks["num_bytes"] = random.integers(1, BLOCK_SIZE, blocks.size)
         encoded, starts = encode_rows(rows, names, blocks)
-        if layout.shape.opened or decorate is not None:
-            yield b"".join(_changed(encoded, starts, numbers, layout, opened, decorate))
-        else:
-            yield encoded
+        # every second file is open or has features
+        chosen = np.flatnonzero(numbers % 2 == 0).tolist() if edits else ()
+        yield from edited_records(encoded, starts, chosen, lambda _, inode: [edit(inode) for edit in edits])
     yield from deleted
 
 
-def _changed(
-    encoded: memoryview,
-    starts: Ids,
-    numbers: Ids,
-    layout: Layout,
-    opened: list[int],
-    decorate: Callable[[pb.INode], None] | None,
-) -> Iterator[bytes | memoryview]:
-    """Yield the records; every second file is open or has features."""
-    for at, number in enumerate(numbers.tolist()):
-        start, stop = int(starts[at]), int(starts[at + 1])
-        if number % 2:
-            yield encoded[start:stop]
-            continue
-        body = bytes(encoded[start:stop])
-        while body[0] & 0x80:
-            body = body[1:]
-        inode = pb.INode.FromString(body[1:])
-        if layout.shape.opened:
-            inode.file.fileUC.clientName = f"DFSClient_{number % 1000}"
-            inode.file.fileUC.clientMachine = "10.0.0.1"
-            opened.append(number)
-        if decorate is not None:
-            decorate(inode)
-        yield encode_delimited(inode)
+def _open(inode: pb.INode, layout: Layout, opened: list[int]) -> None:
+    number = inode.id - layout.first_file
+    inode.file.fileUC.clientName = f"DFSClient_{number % 1000}"
+    inode.file.fileUC.clientMachine = "10.0.0.1"
+    opened.append(number)
 
 
 def _decorator(strings: StringTable) -> Callable[[pb.INode], None]:

@@ -42,6 +42,9 @@ class Shape:
     snapshots: int = 0
 
 
+PLAIN = Shape("plain", per_directory=50)
+"""The shape for measurements and tests that need no other one."""
+
 SCATTERED = "scattered"
 """The shape that is also a mix of `python -m bench`, measured on an image of this shape."""
 

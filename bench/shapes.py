@@ -16,11 +16,11 @@ import textwrap
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from bench.generate import LAYOUT
 from bench.phases import PARTS, Run, run_phases
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
+from bench.sections import LAYOUT, TXID
 from bench.shape_edits import write_scattered
-from bench.shape_image import TXID, write_shape
+from bench.shape_image import write_shape
 from bench.shape_layout import SHAPES, Layout, Shape
 from hadoop_common.names import SEEN_TXID, VERSION, segment_name
 from image_format.inode_scan import read_inode_header

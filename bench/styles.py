@@ -21,13 +21,6 @@ USERS = (*_ACCOUNTS, *(f"{first}.{last}" for last in _LAST for first in _FIRST))
 GROUPS = ("supergroup", "hadoop", "analysts", "research", *(f"team-{number:02d}" for number in range(60)))
 
 
-EDIT_TEXTS = (
-    "/out-", "/_temporary", "/0", "/attempt_1700000000000_", "/task_1700000000000_", "_m_", "_0", "/part-m-",
-    "/_SUCCESS", "DFSClient_attempt_1700000000000_", "10.0.", ".", "/dt=load-", "/new-", "/moved-", "/dir-", "s",
-)  # fmt: skip
-"""Parts of paths and names in edits, in the order of their numbers in `bench.kernels.operations`."""
-
-
 @dataclass(frozen=True)
 class Style:
     """Names of one kind: prefix, digits, suffix; the name of the first file may have another pattern."""

@@ -1,4 +1,5 @@
-"""The processes of `bench.transfer`: our server, a receiver like a NameNode, minimal and slow ones, our clients.
+"""The processes of `bench.transfer`: our server, a receiver that acts as a NameNode does, minimal and slow servers, and
+our clients.
 
 A server prints its port and exits when its input ends; a client prints its wall and CPU seconds.
 """
@@ -116,7 +117,7 @@ def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
 
 
 def namenode(target: Path, tls: Path | None) -> None:
-    """Receive images like a NameNode: compare length and MD5, sync the file and rename it, without a full check."""
+    """Receive images as a NameNode does: compare length and MD5, sync the file and rename it, without a full check."""
     servlet = Blueprint("namenode", __name__)
 
     @servlet.put("/imagetransfer")

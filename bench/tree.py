@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.kernels.names import MOST_DEPTH, NAME_ROOM, PATH_ROOM, TreeArrays, put_file_name, put_path
-from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
+from bench.styles import GROUPS, TOPS, USERS, Pool, build_styles
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 
 GAP = 8
@@ -31,8 +31,9 @@ Numbers = npt.NDArray[np.int64]
 class Tree:
     """Directories, their files and all names, as a function of size and seed.
 
-    The number of files per directory follows a Pareto distribution: half of the directories have two or fewer, and a
-    few directories have most files. The tree needs about 20 bytes of memory per directory, and no memory for files.
+    The number of files per directory follows a Pareto distribution: half of the directories have two or fewer files,
+    and a few directories have most of the files. The tree needs about 20 bytes of memory per directory, and no memory
+    for files.
 
     Args:
         inodes: files and directories, including the root; at least LEAST_INODES.
@@ -51,10 +52,8 @@ class Tree:
         self.files = inodes - self.directories
         pool = Pool()
         styles, for_directories, for_files = build_styles(pool, short_names=short_names)
-        users, groups = pool.add(*USERS), pool.add(*GROUPS)
-        edit_texts = pool.add(*EDIT_TEXTS)
         texts, bounds = pool.arrays()
-        numbers = [seed, for_directories, for_files, len(USERS), len(GROUPS), users, groups, edit_texts]
+        numbers = [seed, for_directories, for_files, len(USERS), len(GROUPS)]
         random = np.random.default_rng(seed)
         levels = _level_bounds(self.directories)
         parents = _parents(levels, random)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import as_hdfs_error, error_text
 
 _LOG = logging.getLogger(__name__)
 
@@ -18,11 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult(Generic[T]):
-    """Last result; `at` is in seconds since the epoch, or None before the first. `fault` explains a missing result."""
+    """Last result; `at` is in seconds since the epoch, or None before the first. `fault` explains a missing result, and
+    `next_step` is the step to take, "" if unknown.
+    """
 
     at: float | None = None
     value: T | None = None
     fault: str = ""
+    next_step: str = ""
 
 
 class BackgroundWork(Generic[T]):
@@ -76,12 +79,13 @@ class BackgroundWork(Generic[T]):
             raise
 
     def _run(self) -> None:
-        value, fault = None, ""
+        value, fault, next_step = None, "", ""
         try:
             value = self._work()
         except Exception as error:
-            fault = error_text(error)
+            known = as_hdfs_error(error)
+            fault, next_step = error_text(error), "" if known is None else known.hint
             _LOG.debug("the console's %s failed", self._name, exc_info=error)
         with self._lock:
             self._running = False
-            self._result = BackgroundResult(self._wall(), value, fault)
+            self._result = BackgroundResult(self._wall(), value, fault, next_step)

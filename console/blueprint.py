@@ -158,7 +158,9 @@ def get_document(name: str) -> Response:
 
 
 def show_result(answer: Response) -> Response:
-    """Return a page with the response to a form sent without the script; do not read the body of a refused request."""
+    """Return `answer`, as a page if a browser without JavaScript sent the form. The body of a refused request is not
+    read.
+    """
     if request.method != "POST" or "accepted" not in g or not _has_token():
         return answer
     found = answer.get_json(silent=True)

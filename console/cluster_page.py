@@ -80,6 +80,9 @@ class ClusterPage:
             answers = [_readable(each, now) for each in result.value or ()]
             rows = tuple(_row(each, now) for each in answers)
             panels.append(Panel(f"cluster-{number}", name, text=text, columns=_COLUMNS, rows=rows))
+            if result.fault:
+                title = f"{name}: The nodes cannot be queried"
+                attention.append(Attention(Level.FAULT, title, result.fault, result.next_step))
             attention += [replace(each, title=f"{name}: {each.title}") for each in cluster_attention(answers, now)]
         level = max((each.level for each in attention), key=_ORDER.index, default=Level.GOOD)
         names = ", ".join(self._work)

@@ -154,7 +154,7 @@ def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
     """Return the cost of a restart for the NameNode with the oldest known image.
 
     Returns:
-        The transactions to replay and the time; None without a NameNode or without a newest transaction.
+        The transactions to replay and the time; None if no NameNode or no newest transaction is known.
     """
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
     held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]

@@ -27,7 +27,9 @@ class HistoryPanels:
         self._entries = entries
 
     def overview(self) -> Sequence[Panel]:
-        """Return the durations of the latest checkpoints, with a link to all charts; empty without checkpoints."""
+        """Return the durations of the latest checkpoints, with a link to all charts; nothing if there are no
+        checkpoints.
+        """
         entries = self._entries()
         made = [each for each in entries if each.kind == CHECKPOINT][-_OVERVIEW_BARS:]
         if not made:

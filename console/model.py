@@ -41,7 +41,7 @@ class PageCell:
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """A titled value; `share` is the percentage that a meter shows, or None without a meter."""
+    """A titled value; `share` is the percentage that a meter shows, or None if there is no meter."""
 
     title: str
     text: str

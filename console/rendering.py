@@ -54,7 +54,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _version() -> str:
-    """Return a version for the URLs of style sheet and script, so that a browser may cache both."""
+    """Return a version for the URLs of the style sheet and the script, so that a browser may cache both."""
     import hashlib
 
     return hashlib.sha256((console_style() + console_script()).encode()).hexdigest()[:12]

@@ -251,7 +251,7 @@ class Compaction:
     def _check_policies(self, rows: Ids) -> None:
         """Raise UnsupportedNamespaceError if edits gave a file a storage policy that the layout lacks.
 
-        Kernels do not check this. A file that has the policy in the base image keeps it.
+        Kernels do not perform this check. A file that has the policy in the base image keeps the policy.
         """
         table, layout = self._namespace.table, self._base.layout_version
         for piece in pieces(rows.size):
@@ -359,7 +359,7 @@ class Compaction:
 
 @contextmanager
 def _background(size: int) -> Iterator[Executor]:
-    """Provide one background thread for an image of this size; if the context raises an error, cancel pending work."""
+    """Provide one background thread for an image of this size; if the `with` block fails, cancel pending work."""
     with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor

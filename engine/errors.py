@@ -35,8 +35,8 @@ class UnsupportedNamespaceError(CheckpointError):
 class ReplayError(CheckpointError):
     """An edit that does not fit the namespace to which it is applied.
 
-    `op` is the name of the opcode, or "end of replay" for a check after the last transaction. `txid` is its
-    transaction, and `path` is the affected file or directory, if any.
+    `op` is the name of the opcode, or "end of replay" for a check after the last transaction. `txid` is the transaction
+    id of the edit, and `path` is the affected file or directory, if any.
     """
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS

@@ -1,7 +1,7 @@
 """Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
-A verification is not started, running or finished. `confirm` starts it if necessary and waits for the result,
-so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
+A verification has three states: not started, running, and finished. `confirm` starts it if necessary and waits for the
+result, so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ImageVerification:
 
     def __init__(self, image: ImageFile) -> None:
         self._image = image
-        # When a rolling upgrade ends, the files of its rollback image are renamed.
+        # Read now, because the files of a rollback image are renamed when the rolling upgrade ends.
         self._expected = _expected_digest(image.path)
         self.fault: Exception | None = None
         self.begun: BegunDigest | None = None

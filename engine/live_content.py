@@ -1,13 +1,13 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
 A walk counts one directory after another, and pauses after a bounded time so that edits can be applied. It then
-continues like a NameNode that released its lock. Counted inodes stay counted. If a directory is removed during the
-pause, its walk ends. All other inodes are counted in their state at that time.
+continues as a NameNode does after it has yielded its lock. Counted inodes stay counted. If a directory is removed
+during the pause, its walk ends. All other inodes are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
 inode counts at each of its places. Permissions are not checked in deleted lists
-(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, and a
-file with diffs once per diff. For the old name of a moved inode, it counts only the space.
+(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
+diffs, and a file with diffs once for each diff. For the old name of a moved inode, it counts only the space.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
 the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. If the
@@ -135,7 +135,7 @@ class ContentWalk:
         return totals
 
     def _of_children(self, directory_id: int) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sums of the children of a directory, and the directories among them."""
+        """Return the sums of the children of a directory, and the directories among these children."""
         if self._enter is None and (summed := self._of_children_at_once(directory_id)) is not None:
             return summed
         plain, named = self._browser.child_ids(directory_id)
@@ -401,7 +401,7 @@ def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_d
     """Return the space of a file's distinct blocks at its highest replication (storagespaceConsumedContiguous).
 
     Args:
-        is_deleted: whether the file exists only in snapshots, so that its present replication does not count.
+        is_deleted: whether the file exists only in snapshots; its present replication then does not count.
     """
     sizes = {each: size for change in changes for each, size in change.blocks.items()}
     sizes |= {signed64(block.blockId): signed64(block.numBytes) for block in file.blocks}

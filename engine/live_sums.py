@@ -23,7 +23,7 @@ from image_tools.kernels.subtree_sums import HELD_DTYPE, settle
 from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
-"""Minimum number of unused rows after the array grows; one more is added for every eight used rows."""
+"""Minimum number of unused rows after the array grows; another unused row is added for every eight used rows."""
 MAX_PENDING = 8_000
 """Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them.
 
@@ -53,7 +53,7 @@ class LiveSums:
         self._used = base.ids.size
         self._held = np.zeros(0, HELD_DTYPE)
         self._units, self._policies = policy_units({}), 0
-        # rows that are counted
+        # number of rows that the sums include
         self._count = 0
         namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
         # reserve now, not while edits are being applied
@@ -90,7 +90,7 @@ class LiveSums:
             self.update()
 
     def update(self) -> None:
-        """Bring the sums up to date; without changes since the last call, do nothing.
+        """Bring the sums up to date; do nothing if no row has changed since the last call.
 
         Raises:
             RecordError: a record is damaged.

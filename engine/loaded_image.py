@@ -34,8 +34,8 @@ class LoadedImage:
     """An open image with its index and its namespace.
 
     Attributes:
-        allocator: allocator of the arrays of index, namespace and sums, which share one memory limit.
-        sums: sums of the namespace's subtrees; None without `with_sums`.
+        allocator: allocator of the arrays of the index, the namespace and the sums, which share one memory limit.
+        sums: sums of the namespace's subtrees; None unless `with_sums` was called.
     """
 
     image: ImageFile
@@ -99,7 +99,7 @@ class LoadedImage:
 
 
 def check_root(index: ImageIndex) -> None:
-    """Raise RecordError if the root has a child `.reserved`, which a NameNode refuses to load."""
+    """Raise RecordError if the root has a child named `.reserved`, which a NameNode refuses to load."""
     if index.child(ROOT_INODE_ID, RESERVED_NAME):
         what = "the root has a child '.reserved', so a NameNode cannot load the image"
         hint = "`checkpointer image verify IMAGE --repair OUT` writes a copy with that child in /lost+found."
@@ -114,7 +114,7 @@ def load_image(
     progress: Callable[[int], None] | None = None,
     inspector: Inspector | None = None,
 ) -> LoadedImage:
-    """Index an open image and create its namespace, without changes.
+    """Index an open image and create its namespace, which does not contain any changes yet.
 
     Args:
         inspector: examines the INODE section while it is scanned.
@@ -134,7 +134,8 @@ def load_image(
 def next_layout(path: Path, cluster: int) -> int:
     """Return the layout of a cluster's next image, determined from its newest image and the layout in VERSION.
 
-    After an upgrade, this is the layout in VERSION; during a rolling upgrade, VERSION may be older than the images.
+    After an upgrade, the result is the layout in VERSION; during a rolling upgrade, VERSION may be older than the
+    images.
 
     Raises:
         ImageFormatError: the image is damaged.

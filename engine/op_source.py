@@ -1,4 +1,4 @@
-"""The operations that a caller passes to a replay, which record whether their source failed."""
+"""The operations that a caller passes to a replay, with a record of whether their source failed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ReadGate:
         self._lock = threading.Lock()
         self._inside: int | None = None
         self._depth = 0
-        # in order of arrival
+        # waiting threads, in order of arrival
         self._changes: _Queue = {}
         self._readers: _Queue = {}
         self._unoccupied = threading.Event()
@@ -58,7 +58,7 @@ class ReadGate:
 
     @property
     def occupied(self) -> bool:
-        """Whether an image is being loaded or saved, so that readers wait for a long time."""
+        """Whether an image is being loaded or saved, which makes readers wait for a long time."""
         return not self._unoccupied.is_set()
 
     def wait_while_occupied(self, timeout: float) -> bool:

@@ -78,7 +78,7 @@ def save_image(
         folders: `current` folders of locked storage directories.
         txid: last transaction in the image.
         write: writes the whole image to a sink; an exception aborts the save.
-        rollback: name it `fsimage_rollback_TXID`.
+        rollback: whether to name the image `fsimage_rollback_TXID`.
         confirm: called when the digest of the whole image is known, and again when all files are written but not yet
             named; an exception aborts the save.
 

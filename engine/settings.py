@@ -16,14 +16,14 @@ class ReplayRules:
     Attributes:
         min_replication, max_replication: bounds of a file's replication factor (dfs.namenode.replication.min,
             dfs.replication.max).
-        capture_open_files: a snapshot records the files that are open at that time
+        capture_open_files: whether a snapshot records the files that are open at that time
             (dfs.namenode.snapshot.capture.openfiles).
-        skip_access_time_changes: a change of only the access time creates no snapshot diff
+        skip_access_time_changes: whether a change of only the access time creates no snapshot diff
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
-        ordered_snapshot_deletion: only the earliest snapshot is removed immediately
+        ordered_snapshot_deletion: whether only the earliest snapshot is removed immediately
             (dfs.namenode.snapshot.deletion.ordered); None if unknown.
-        ordered_deletion_in_older_layouts: the NameNode supports ordered deletion although its layout is above -67; not
-            a setting of the cluster. None if unknown: replay then stops during a rolling upgrade.
+        ordered_deletion_in_older_layouts: whether the NameNode supports ordered deletion although its layout is above
+            -67; not a setting of the cluster. None if unknown: replay then stops during a rolling upgrade.
         healing: handling of inconsistent snapshots; not a setting of the cluster.
     """
 
@@ -36,7 +36,7 @@ class ReplayRules:
     healing: HealingMode = HealingMode.HEAL
 
     def clamp_replication(self, replication: int) -> int:
-        """Limit a replication factor like BlockManager.adjustReplication."""
+        """Limit a replication factor as BlockManager.adjustReplication does."""
         return min(max(replication, self.min_replication), self.max_replication)
 
 
@@ -49,11 +49,11 @@ class MergeSettings:
             see `codec_to_write`.
         layout_version: layout version of new images, which also selects the rules of replay; None for the base image's
             version.
-        allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
+        allow_unknown_layout: whether to accept images newer than every known layout, and to copy unknown parts.
         sub_sections: see `write_image`.
         rules: settings of the cluster that affect replay.
         max_op_size: largest accepted operation in bytes; the default is the default of NameNodes.
-        memory: limit for the large arrays of index and delta.
+        memory: limit for the large arrays of the index and of the delta.
     """
 
     codec: str | None = None

@@ -31,7 +31,7 @@ _TIME_STAMPED: Final = (
 # After this number of transactions without an identifying transaction, another run begins.
 _MAX_OPENING: Final = 4096
 MAX_HISTORY: Final = 1024
-"""Maximum number of runs stored for an image; an idle cluster with hourly checkpoints reaches it in six weeks."""
+"""Maximum number of runs stored for an image; with hourly checkpoints, an idle cluster reaches it in six weeks."""
 _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 """Names of fields in `provenance.json` that differ from the attributes' names."""
 
@@ -87,9 +87,9 @@ class Provenance:
     """The transactions and the base from which an image was made.
 
     Attributes:
-        runs: the last runs in the image, from the newest identifying run.
+        runs: the last runs in the image, from the newest identifying run on.
         base: the image below `runs`; None if one of the runs is identifying.
-        before: the runs below `base`, from the newest identifying run; empty if they are unknown.
+        before: the runs below `base`, from the newest identifying run on; empty if these runs are unknown.
         life: the NameNode process to whose past this image belongs, as its address and its start in ms since the epoch;
             None if unknown.
         made: whether this node made the image.
@@ -173,7 +173,10 @@ class RunOpening:
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """Run that still grows; `end` is the last txid of its segment, if known; `digests` has the digest after each op."""
+    """Run that still grows.
+
+    `end` is the last txid of its segment, if known; `digests` has the digest after each operation.
+    """
 
     first: int
     starts: bool
@@ -360,7 +363,7 @@ class TxnRecorder:
         """Record that all runs belong to the NameNode's past; discard the runs that need no further comparison.
 
         Args:
-            image: an image made here that was found on the NameNode.
+            image: an image that this node made, and that was found on the NameNode.
         """
         runs = self.runs()
         if image is not None and self.base_unproven and image.txid > self.base.txid:
@@ -378,5 +381,5 @@ class TxnRecorder:
 
 
 def _anchor(runs: Sequence[TxnRun], number: int) -> int:
-    """Return the index of the last identifying run before `number`, or 0 without one."""
+    """Return the index of the last identifying run before `number`, or 0 if no such run exists."""
     return next((index for index in range(min(number, len(runs)) - 1, -1, -1) if runs[index].identifying), 0)

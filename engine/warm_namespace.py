@@ -1,17 +1,17 @@
 """A namespace that is kept between checkpoints, with its image index and delta, so that only new edits are replayed.
 
-Either nothing is loaded, or an image with all edits up to `last_txid` completely applied.
+Either nothing is loaded, or an image is loaded and all edits up to `last_txid` are completely applied.
 
     load     any state -> loaded; if the load fails, nothing is loaded.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
-    apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
-             operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
+    apply    loaded -> loaded with more edits. Faults of the source and cancellations occur between two operations,
+             so the image stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
              then.
     save     loaded -> saved, which is loaded and readable too. A cancellation changes nothing; after any other fault
              nothing is loaded.
     rebase   saved -> loaded with the new image as its base, or nothing is loaded if that image cannot be opened.
              `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
-             can begin before it.
+             can begin before this step.
 
 No other state exists: a namespace that may be partly changed is released before the error propagates.
 """
@@ -46,7 +46,7 @@ from engine.saver import MergeResult, Sink, Timings, save_image
 from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
@@ -63,6 +63,7 @@ __all__ = ["MergeResult", "WarmNamespace"]
 
 _LOG = logging.getLogger(__name__)
 
+_REBASE_HINT = "A daemon needs no action: it loads the newest image at its next step."
 _MAX_UPDATE = 1 << 30
 """Largest index in bytes that may temporarily be in memory twice; at most a quarter of the memory limit. A larger index
 is released, and the new image is scanned.
@@ -133,7 +134,7 @@ class WarmNamespace:
             return
         with self.gate.changing():
             resources, self._open, self._stale = self._open.resources, None, True
-            # A wrong digest replaces the error that it caused.
+            # If the digest is wrong, its error replaces the error that the wrong image caused.
             resources.__exit__(*error)
 
     # ---- state ---------------------------------------------------------------------------------------------
@@ -205,9 +206,10 @@ class WarmNamespace:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def load(self, path: Path, observer: Observer | None = None, *, cluster: int | None = None) -> None:
-        """Open an image instead of the loaded one; a thread verifies its digest, at the latest before a save ends.
+        """Open an image in place of the loaded image; a thread verifies its digest, and a save waits for the result.
 
-        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image.
+        With `cluster`, the layout in VERSION, edits and new images have that layout if it is newer than the image's
+        layout.
 
         Raises:
             ImageFormatError: the image is damaged; raised immediately if its verification failed before and its files
@@ -240,7 +242,7 @@ class WarmNamespace:
                 )
             )
             if not self._keeps_sums and self._layout in (None, image.layout_version):
-                # Sums are computed from the whole mapped section, and a conversion reads it too.
+                # Sums are computed from the whole mapped section, and a conversion also reads the whole section.
                 image.read_around_cache()
             watcher.phase("load", image.size)
             digest = resources.enter_context(ImageVerification(image))
@@ -263,7 +265,7 @@ class WarmNamespace:
         self._replay_seconds = 0.0
 
     def check_image(self) -> None:
-        """Release the namespace and raise the fault if the verification of its image has found one so far.
+        """If the verification of the image has already found a fault, release the namespace and raise the fault.
 
         Raises:
             ImageFormatError, ImageStorageError: the image is damaged, or cannot be read.
@@ -292,9 +294,10 @@ class WarmNamespace:
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.
+            StorageError: the image of the last `save` cannot be opened; nothing is loaded.
             CheckpointCancelledError: the observer cancelled.
         """
-        self.rebase()
+        self._rebase()
         watcher = observer or SilentObserver()
         if self._recorder is not None and read is not None:
             self._recorder.check_resumed(read)
@@ -323,44 +326,55 @@ class WarmNamespace:
         """Save the present namespace in all folders (`save_image`).
 
         Args:
-            rollback: name it `fsimage_rollback_TXID`.
+            rollback: whether to name the image `fsimage_rollback_TXID`.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
-            StorageError: the image could not be saved in any folder.
-            CheckpointCancelledError: the observer cancelled; no part of the new image remains.
+            StorageError: the image could not be saved in any folder, or the image of the last `save` cannot be opened;
+                nothing is loaded.
+            CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
-        self.rebase()
+        self._rebase()
         with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
         self._next_base = SavedImage(result.saved.paths[0], update)
         return result
 
     def rebase(self) -> None:
-        """Make the image of the last `save` the base; without such an image, do nothing.
+        """Make the image of the last `save` the base, unless it already is the base or no image was saved.
 
         If the image cannot be opened, or its file was replaced, the namespace is not usable afterwards.
         """
+        try:
+            self._rebase()
+        except StorageError as error:
+            _LOG.warning("%s; the newest image will be loaded", error.message)
+
+    def _rebase(self) -> None:
+        """Do as `rebase`; if nothing is loaded afterwards, raise StorageError."""
         base, self._next_base = self._next_base, None
         if base is None:
             return
         path = base.path
         with self.gate.occupying():
             if not base.in_place():
-                _LOG.warning("%s was replaced or removed; the newest image will be loaded", path)
                 self.close()
-                return
+                raise StorageError(f"{path} was replaced or removed", hint=_REBASE_HINT)
             arrays = self._updated(base.update)
             # `update` refers to the old index.
             del base
-            self._rebase(path, arrays)
+            try:
+                self._load(path, arrays, SilentObserver())
+            except (HdfsError, OSError, MemoryError) as error:
+                problem = f"{path} was saved, but cannot be opened again now: {error_text(error) or 'no memory'}"
+                raise StorageError(problem, hint=_REBASE_HINT) from error
 
     def measure(self, observer: Observer | None = None) -> int:
         """Return the size in bytes of the image that `save` would write; no file is written.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         watcher, size = observer or SilentObserver(), 0
 
@@ -413,7 +427,8 @@ class WarmNamespace:
         except MemoryError:
             return None
         except Exception:
-            # The image is saved, and a scan makes its index. An error that repeats would end all checkpoints.
+            # The image is saved, and a scan can make its index. If the error were raised and recurred, no checkpoint
+            # could end.
             _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
             return None
 
@@ -467,14 +482,6 @@ class WarmNamespace:
             rollback=rollback,
         )
         return result, updates[-1]
-
-    def _rebase(self, path: Path, arrays: IndexArrays | None) -> None:
-        try:
-            self._load(path, arrays, SilentObserver())
-        except (HdfsError, OSError, MemoryError) as error:
-            _LOG.warning(
-                "%s was saved, but cannot be opened again now; it will be loaded later: %s", path, error_text(error)
-            )
 
     @contextmanager
     def _step(self, source: OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:

@@ -77,11 +77,11 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
                 # A merge verifies its image if something was healed.
                 verify_image(image)
         with ImageFile.open(image, verify_md5=False) as opened:
-            # A merge checks a large image while it scans it, and then follows the paths of open files.
+            # A merge checks a large image while it scans the image, and then follows the paths of open files.
             IndexArrays.scan(opened, inspector=ScanVerification(opened))
         follow_paths(KernelState().record, np.frombuffer(b"", np.uint8), np.empty((0, 2), np.int64), 0, 1)
         if not first:
-            # One kernel prints all other formats.
+            # The kernel of the delimited format also prints XML and JSON.
             with ImageFile.open(image, verify_md5=False) as opened:
                 for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)
@@ -130,7 +130,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
     with WarmNamespace(settings, keeps_sums=reads) as namespace:
         namespace.load(image)
         if reads:
-            # Read inodes without changes.
+            # Read unchanged inodes.
             _count(namespace)
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
@@ -203,7 +203,7 @@ def small_image() -> bytes:
 
 
 def _steps() -> list[_WarmUpStep]:
-    # An unknown owner, so that plain functions run.
+    # Kernels do not know this owner, so plain functions run.
     new = PermissionStatus("new", "new", 0o755)
 
     def mkdir(path: str, number: int) -> ops.EditOp:

@@ -282,7 +282,7 @@ class Controller:
             hint = f" {known.hint}" if known is not None and known.hint else ""
             _LOG.log(logging.DEBUG if known_already else logging.ERROR, "%s%s", problem, hint)
 
-    # ---- requests of other controllers and operators -------------------------------------------------------
+    # ---- requests from other controllers and operators -----------------------------------------------------
 
     def cede_active(self, milliseconds: int) -> None:
         """Make the NameNode a standby, release the lock, and stay out of the election for `milliseconds`; with 0 or

@@ -32,7 +32,7 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
     Args:
         out: reason why the NameNode stays out of the election for some time; "" if it takes part.
         observer: whether the NameNode's last reported state was observer.
-        changing: whether the controller is changing the NameNode's state; the NameNode may not answer during a change.
+        changing: whether the controller is changing the NameNode's state; the NameNode then might not answer.
     """
     if out:
         return ElectionDecision(ElectionStep.WAIT, out)

@@ -152,7 +152,9 @@ class Election:
                 continue
 
     def close(self) -> None:
-        """Close the election and release the lock immediately. A running callback continues, but no new one begins."""
+        """Close the election and release the lock immediately. A running callback continues, but no new callback
+        begins.
+        """
         with self._guard:
             self._closed = True
             session = self._session

@@ -67,7 +67,9 @@ class GracefulFailover:
         self._take_over(found.target)
 
     def _take_over(self, active: Target) -> None:
-        """Ask all other NameNodes to cede, and the active one last (3.x). In 2.7, there is only one other NameNode."""
+        """Ask all other NameNodes to cede, the active NameNode last (Hadoop 3). In Hadoop 2.7, there is only one other
+        NameNode.
+        """
         self._rejoin()
         before = self._state.now.attempt.number
         others = [each for each in self._settings.others if each.namenode != active.namenode]

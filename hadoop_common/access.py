@@ -56,9 +56,9 @@ class Caller:
 
     Attributes:
         host: numeric address.
-        users: all names the caller claims, including the users for whom the caller acts; empty over HTTP. With
-            Kerberos, the short name of `principal`.
-        principal: the principal that Kerberos proved, "" without Kerberos.
+        users: with Kerberos, the short name of `principal`. Without Kerberos, all names the caller claims over RPC,
+            including the users for whom the caller acts; empty over HTTP.
+        principal: the principal that Kerberos proved, "" if Kerberos is off.
     """
 
     host: str
@@ -70,7 +70,7 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    None allows any caller. Otherwise, all names of a caller must be listed.
+    A field that is None allows any caller. Otherwise, the field must contain the address or all names of the caller.
     """
 
     networks: frozenset[Network] | None = None
@@ -203,7 +203,7 @@ class AccessPolicy:
 
     Attributes:
         principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
-        own: whether a caller may have the server's short name.
+        own: whether a caller with the server's short name matches.
         lists: users and groups.
         needed: lists that must all contain the caller.
         blocked: lists that must not contain the caller.
@@ -270,13 +270,13 @@ def _lists(policy: AccessPolicy | None) -> dict[str, str]:
 class AccessControl:
     """Access decisions for a server.
 
-    The server resolves host names again when a caller's address differs from all their known addresses.
+    Host names are resolved again when a caller's address differs from all known addresses of these names.
 
     Any thread may call its methods.
 
     Args:
         refusals: counts refused calls as "may not read" or "may not change".
-        look_up: returns the addresses of a name; raises OSError.
+        look_up: returns the addresses of a name; raises OSError on failure.
         groups_of: returns the groups of a user.
     """
 
@@ -302,7 +302,7 @@ class AccessControl:
         self._adopt(rules)
 
     def replace_rules(self, rules: AccessRules) -> list[str]:
-        """Replace the rules; return the differences like `changes`."""
+        """Replace the rules; return the differences as `changes` does."""
         with self._lock:
             lines = changes(self._rules, rules)
             self._adopt(rules)

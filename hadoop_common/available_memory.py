@@ -1,4 +1,4 @@
-"""Memory for this process and the page cache of its files, from the free memory and the limits of control groups."""
+"""Memory that this process and the page cache of its files can use, given the free memory and control group limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
-# files with the limit of a control group, in version 2 and in version 1
+# files that contain the limit of a control group, in version 2 of control groups and in version 1
 _LIMITS = ("memory.max", "memory.high")
 _LIMITS_1 = ("memory.limit_in_bytes",)
 
@@ -21,7 +21,7 @@ def available_memory(meminfo: Path = _MEMINFO, own_groups: Path = _OWN_GROUPS, g
     A group's limit includes its page cache. The result is 0 if the system does not report its memory.
 
     Args:
-        meminfo, own_groups: files in the form of proc(5).
+        meminfo, own_groups: files in the format that proc(5) describes.
         groups: the mounted hierarchy of control groups.
     """
     found = _AVAILABLE.search(_text(meminfo))

@@ -141,7 +141,8 @@ def open_request(
     A body that is shorter than its Content-Length ends without an error.
 
     Args:
-        timeout: seconds for the connection and for each wait, or a pair of two limits; None if unlimited.
+        timeout: limit in seconds on the connection attempt and on each wait, or a pair with a limit for each; None if
+            unlimited.
 
     Raises:
         UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
@@ -173,7 +174,7 @@ def _cause_of(fault: Exception) -> OSError:
 
 
 def read_body(answer: BaseHTTPResponse) -> bytes:
-    """Return at most the first `MAX_ANSWER_BYTES` of a response's body; raises OSError if the body is truncated."""
+    """Return at most the first `MAX_ANSWER_BYTES` of a response's body; raise OSError if the body is truncated."""
     content = answer.read(MAX_ANSWER_BYTES)
     if len(content) < MAX_ANSWER_BYTES and answer.length_remaining:
         raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")
@@ -186,10 +187,13 @@ def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
 
 
 def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> float:
-    """Return the number of seconds by which the server's clock is ahead of this host's, according to the Date header of
-    a response that has just begun; negative if the server's clock is behind, and 0 without this header.
+    """Return the number of seconds by which the server's clock is ahead of this host's clock.
 
-    The server wrote the header, in whole seconds, after the request was sent at `sent_at`, in seconds since the epoch.
+    The Date header of a response that has just begun contains the server's time. The result is negative if the server's
+    clock is behind, and 0 if the response lacks this header.
+
+    The server wrote the header, in whole seconds, after the request was sent. `sent_at` is the time of sending, in
+    seconds since the epoch.
     """
     # Hadoop's servers send the header twice
     for date in answer.headers.get_all("Date", ()):
@@ -211,7 +215,7 @@ def send_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
-    """Send a request like `open_request`, with the same errors, and return the response."""
+    """Send a request as `open_request` does, with the same errors, and return the response."""
     address, sent_at = f"{url}?{urlencode(query)}" if query else url, time.time()
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
         ahead = clock_ahead_of(answer, sent_at)

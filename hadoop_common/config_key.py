@@ -37,7 +37,8 @@ class ValueType(Generic[T]):
 
     Attributes:
         unit: unit of a bare number, or the kind of value, as shown to users.
-        read: reads the value from settings, given the key's name and the default as text; raises ConfigurationError.
+        read: reads the value from settings, given the key's name and the default as text; raises ConfigurationError for
+            an invalid value.
     """
 
     unit: str

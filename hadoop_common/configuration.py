@@ -53,14 +53,12 @@ class Configuration:
         self._add(properties)
 
     @classmethod
-    def load(
-        cls, directory: Path, environment: Mapping[str, str], defaults: Mapping[str, str] | None = None
-    ) -> Configuration:
+    def load(cls, directory: Path, environment: Mapping[str, str]) -> Configuration:
         """Read `core-site.xml`, then `hdfs-site.xml`, then `hadoop-policy.xml` if present; one of the first two may be
         missing.
 
         After `core-site.xml`, Hadoop loads `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
-        `environment` provides `${env.NAME}`; `defaults` are the values of keys that the files do not set.
+        `environment` provides `${env.NAME}`.
 
         Raises:
             ConfigurationError: no file exists, or a file cannot be read; reports all faults of all files.
@@ -77,7 +75,7 @@ class Configuration:
             for name, path in paths.items()
         }
         collector.raise_if_any()
-        found = cls(read[CORE_SITE], environment, defaults)
+        found = cls(read[CORE_SITE], environment)
         found._load_hdfs_default()
         found._add([*read[HDFS_SITE], *read[_POLICY]])
         found.folder = directory

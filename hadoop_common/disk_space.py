@@ -33,7 +33,7 @@ class DiskSpace:
 
 
 def disk_space(folder: Path, needed: int) -> DiskSpace:
-    """Measure the free space of `folder`; raises StorageError if that fails."""
+    """Measure the free space of `folder`; raise StorageError if that fails."""
     try:
         return DiskSpace(folder, needed, shutil.disk_usage(folder).free)
     except OSError as fault:

@@ -101,7 +101,7 @@ def remove_durably(path: Path) -> None:
 
 @contextmanager
 def removed_on_fault(path: Path) -> Iterator[None]:
-    """Remove the unfinished file `path` if the context raises an exception."""
+    """Remove the unfinished file `path` if the `with` block raises an exception."""
     try:
         yield
     except BaseException:
@@ -115,8 +115,8 @@ def removed_on_fault(path: Path) -> Iterator[None]:
 def written_atomically(path: Path) -> Iterator[BufferedWriter]:
     """Yield a file that replaces `path` at the end; readers see either the old or the new content.
 
-    The data is first written to `<name>.tmp` in the same directory. An exception inside leaves `path` unchanged and
-    removes the temporary file.
+    The data is first written to `<name>.tmp` in the same directory. If the `with` block raises an exception, `path`
+    remains unchanged, and the temporary file is removed.
 
     Raises:
         FileFaultError: the file could not be written.

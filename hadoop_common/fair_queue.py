@@ -13,8 +13,8 @@ T = TypeVar("T")
 class FairQueue(Generic[T]):
     """A thread-safe queue that is fair to peers.
 
-    At most `share` items of one peer are processed at the same time, so that slow calls of one peer do not delay other
-    peers.
+    At most `share` items of one peer are processed at the same time, so that slow calls from one peer do not delay
+    other peers.
     """
 
     def __init__(self, share: int) -> None:

@@ -112,7 +112,7 @@ def error_text(error: BaseException | None, path: PathLike[str] | None = None) -
 
 
 def hint_for(error: BaseException | None, otherwise: str) -> str:
-    """Return the next step for an error with only one remedy: access, a mount, more open files, another kind of file.
+    """Return the next step for an error with only one remedy, such as access rights or a higher limit on open files.
 
     Args:
         error: an error; its causes are also examined.

@@ -21,7 +21,7 @@ _OTHER = "Specify another file; this is not an HDFS file."
 
 
 class FileKind(NamedTuple):
-    """The kind of a file, with its article, and what to do instead."""
+    """The kind of a file, with an indefinite article, and what to do instead."""
 
     name: str
     hint: str

@@ -51,7 +51,7 @@ def start_write_back(descriptor: int, start: int, size: int) -> None:
 def write_back(descriptor: int, start: int, size: int) -> None:
     """Write the dirty pages of a range to disk and wait for them; the fallback writes all dirty pages of the file.
 
-    This does not make the data durable, because it flushes neither the file size nor the disk's cache.
+    The write does not make the data durable, because it flushes neither the file size nor the disk's cache.
 
     Raises:
         OSError: this write or an earlier one failed.

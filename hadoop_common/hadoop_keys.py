@@ -154,6 +154,6 @@ SET_BY_HDFS_DEFAULT = frozenset(
 )
 """Keys known to this program that have a value in the `hdfs-default.xml` of a Hadoop release from 3.3 to 3.5.
 
-The file of 2.7 sets fewer of these keys. Hadoop also reads a key without a value there, such as `dfs.nameservices`,
-from `core-site.xml`.
+The file of Hadoop 2.7 sets fewer of these keys. If a key has no value in this file, such as `dfs.nameservices`, Hadoop
+also reads the key from `core-site.xml`.
 """

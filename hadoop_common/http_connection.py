@@ -57,7 +57,7 @@ class WaitLimit:
         return min(left, _SLICE_SECONDS)
 
 
-# the base class of a mix-in for sockets, for the type checker
+# the type checker needs a socket as the base class of the mix-in
 if TYPE_CHECKING:
     _Base = socket.socket
 else:
@@ -158,9 +158,7 @@ class CancellableConnection(HTTPConnection):
         peer.limit = self._limit
 
     def raw_answer(self) -> http.client.HTTPResponse:
-        """Return the response of http.client, because urllib3's own response requires its `request`; raises the errors
-        of http.client.
-        """
+        """Return the response of http.client, because urllib3's own response requires its `request`."""
         return http.client.HTTPConnection.getresponse(self)
 
 
@@ -212,7 +210,7 @@ def connection_for(
 
 
 def _connected(host: str, port: int, limit: WaitLimit) -> _PlainSocket:
-    """Connect to the first address of `host` that answers; raises OSError if no address answers."""
+    """Connect to the first address of `host` that answers; raise OSError if no address answers."""
     fault: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         peer = _PlainSocket(family, kind, protocol)

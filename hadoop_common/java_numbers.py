@@ -20,10 +20,10 @@ def signed64(value: int) -> int:
 
 
 def unsigned32(value: int) -> int:
-    """Convert a Java int to an unsigned field; of a larger number, return the lowest 32 bits."""
+    """Convert a Java int to an unsigned field; a larger number is reduced to its lowest 32 bits."""
     return value & _UINT32
 
 
 def unsigned64(value: int) -> int:
-    """Convert a Java long to an unsigned field; of a larger number, return the lowest 64 bits."""
+    """Convert a Java long to an unsigned field; a larger number is reduced to its lowest 64 bits."""
     return value & UINT64

@@ -1,4 +1,4 @@
-"""Decodes UTF-8 like Java."""
+"""Decodes UTF-8 as Java does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def decode_java_utf8(raw: bytes) -> str:
-    """Decode UTF-8 like Java's String and Text.decode: U+FFFD replaces malformed bytes, including encoded
-    surrogates.
-    """
+    """Decode UTF-8 as Java's String and Text.decode do; U+FFFD replaces malformed bytes and encoded surrogates."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -62,7 +62,7 @@ class MappedFile(mmap.mmap):
     def whole(self) -> Iterator[None]:
         """Ensure that all data read in this context is the file's content.
 
-        Otherwise, raise ShrunkFileError, even instead of an error from inside the context.
+        Otherwise, raise ShrunkFileError, which also replaces an error raised in the `with` block.
         """
         try:
             yield

@@ -57,9 +57,9 @@ def image_name(txid: int, rollback: bool = False) -> str:
 
 
 def checkpoint_name(txid: int, rollback: bool = False) -> str:
-    """Return `fsimage.ckpt_%019d`, the name of an image being written; only we use `fsimage.ckpt_rollback_%019d`.
+    """Return the name of an image being written: `fsimage.ckpt_%019d`, or `fsimage.ckpt_rollback_%019d`.
 
-    Hadoop has one name for both kinds, so it cannot write two images of one transaction id at the same time.
+    Hadoop uses the first name for both kinds, so it cannot write two images of one transaction id at the same time.
     """
     return f"fsimage.ckpt_{'rollback_' if rollback else ''}{_digits(txid)}"
 

@@ -1,4 +1,4 @@
-"""A blocking interface to a socket that ends transfers with slow peers."""
+"""A blocking socket interface that ends transfers with peers that are too slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SLICE_SECONDS = 1.0
 # fraction of the usual time limit that applies if other peers wait for this thread
 _PRESSED = 1 / 6
-# small enough for the processor's cache, and reused, because new memory or main memory would be slower than the copy
+# fits into the processor's cache and is reused; main memory or new memory would take longer than the copy
 _COPY_BYTES = 1 << 18
 
 

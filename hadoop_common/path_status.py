@@ -11,17 +11,17 @@ from pathlib import Path
 
 
 def exists(path: Path) -> bool:
-    """Return whether `path` resolves to a file or a directory; raises OSError if this cannot be determined."""
+    """Return whether `path` resolves to a file or a directory; raise OSError if this cannot be determined."""
     return _mode(path) != 0
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether `path` resolves to a directory; raises OSError if this cannot be determined."""
+    """Return whether `path` resolves to a directory; raise OSError if this cannot be determined."""
     return stat.S_ISDIR(_mode(path))
 
 
 def is_file(path: Path) -> bool:
-    """Return whether `path` resolves to a regular file; raises OSError if this cannot be determined."""
+    """Return whether `path` resolves to a regular file; raise OSError if this cannot be determined."""
     return stat.S_ISREG(_mode(path))
 
 

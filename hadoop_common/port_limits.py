@@ -81,10 +81,11 @@ class PortLimits:
     Attributes:
         connections, peer_connections: maximum numbers of open connections, in total and per address.
         opening: time until the headers of a request, or the identification of an RPC caller, have arrived.
-        idle: time for which a connection without a request stays open; RPC connections only if the port is crowded.
+        idle: time for which a connection without a request stays open; RPC connections may stay longer unless the port
+            is crowded.
         stall: in this time, a transfer in either direction must move at least `least_rate * stall` bytes.
         least_rate: bytes per second.
-        peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
+        peer_transfers: number of HTTP requests from one address that are processed in parallel; others wait.
         memory: memory for all RPC requests and responses in transit; above half of it, the server closes slow
             connections.
         max_request: size of the largest RPC request.
@@ -110,7 +111,7 @@ PORT_KEYS = bound_keys(PortLimits)
 
 
 class Refusals:
-    """Thread-safe counts of refused or ended requests of one port, by reason."""
+    """Thread-safe counts of the requests to one port that were refused or ended, by reason."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

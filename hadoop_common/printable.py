@@ -9,7 +9,7 @@ _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    """Return `text` with control characters and line breaks written as \\xNN or \\uNNNN, except those in `keep`."""
+    """Return `text` with control characters and line breaks as \\xNN or \\uNNNN, except the characters in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

@@ -30,7 +30,7 @@ class Control:
         self._stopping = False
 
     def take_signals(self) -> None:
-        """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this in the main thread."""
+        """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this method in the main thread."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             exit_within(self._stop_within)

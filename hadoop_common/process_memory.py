@@ -58,7 +58,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def unbounded_memory() -> Iterator[None]:
-    """Exempt enclosed allocations from `bounded_memory`, because a compiler without memory would end the process."""
+    """Exempt enclosed allocations from `bounded_memory`, because a compiler that lacks memory would end the process."""
     _BOUND.lift()
     try:
         yield
@@ -108,10 +108,10 @@ _BOUND = _MemoryBound()
 
 
 def return_large_blocks() -> None:
-    """Return freed blocks of 128 KiB and more to the system, for the rest of this process.
+    """Make malloc return freed blocks of 128 KiB and more to the system until this process ends.
 
-    By default, glibc raises this threshold to the size of the last freed block, and frames of many peers fragment
-    memory. Allocators without such a threshold are not affected.
+    By default, glibc raises this threshold to the size of the last freed block, and frames from many peers fragment the
+    memory. Other allocators do not have such a threshold and are not affected.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)

@@ -23,7 +23,7 @@ LARGE_WORK: Final = 64 << 20
 def lower_thread_priority(work: int) -> None:
     """Lower the priority of the calling thread permanently: the thread uses idle cores, or else a tenth of a core.
 
-    This works only on Linux, because elsewhere niceness applies to the whole process (nice(2)). If the change is
+    The change works only on Linux, because elsewhere niceness applies to the whole process (nice(2)). If the change is
     forbidden, the priority stays unchanged.
 
     Args:
@@ -52,7 +52,7 @@ def lower_session_priority(leader: int, niceness: int) -> None:
 def collect_garbage_rarely() -> None:
     """Run the garbage collector only after very many allocations.
 
-    With the defaults, the collector repeatedly visits all imported objects. This takes a fifth of the time of a merge
-    with few edits, and a twentieth of a replay of snapshots.
+    With the defaults, the collector repeatedly visits all imported objects. These visits take a fifth of the time of a
+    merge with few edits, and a twentieth of the time of a replay of snapshots.
     """
     gc.set_threshold(100_000, 20, 100)

@@ -6,7 +6,7 @@ PACKAGE = "hdfs-checkpointer"
 
 
 def product_version() -> str:
-    # slow to import, and most commands do not need the version
+    # this import is slow, and most commands do not need the version
     from importlib.metadata import version
 
     return version(PACKAGE)

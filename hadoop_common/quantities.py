@@ -1,6 +1,6 @@
 """Parses numbers, times, sizes and switches in Hadoop's configuration, and formats durations for people.
 
-The parsers raise ValueError.
+The parsers raise ValueError for invalid text.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Parse a 32-bit number like `parse_int` (Configuration.getInt)."""
+    """Parse a 32-bit number as `parse_int` does (Configuration.getInt)."""
     number = parse_int(text)
     if not -(1 << 31) <= number < 1 << 31:
         raise ValueError("does not fit 32 bits")
@@ -117,7 +117,7 @@ def parse_time(text: str, unit: str) -> float:
 
 
 def parse_limit(text: str, unit: str) -> float:
-    """Parse a time limit in seconds; 0 or less means no limit and returns infinity."""
+    """Parse a time limit in seconds; 0 or less means no limit, and the result is infinity."""
     seconds = parse_time(text, unit)
     return seconds if seconds > 0 else math.inf
 
@@ -131,7 +131,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_positive_size(text: str) -> int:
-    """Parse a size in bytes like `parse_size`; the size must be at least 1."""
+    """Parse a size in bytes as `parse_size` does; the size must be at least 1."""
     size = parse_size(text)
     if size <= 0:
         raise ValueError("is not positive")

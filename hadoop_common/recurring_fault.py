@@ -23,7 +23,7 @@ class Alarm(str):
 
     Attributes:
         hint: the next step, "" if unknown.
-        kind: name of the alarm's kind in `node_state.alarm_kinds`, "" without a kind.
+        kind: name of the alarm's kind in `node_state.alarm_kinds`, "" if the alarm has no kind.
     """
 
     hint: str
@@ -128,7 +128,7 @@ class RecurringFault:
 class PeerFaults:
     """The faults of the queries sent to one peer; each fault ends when the peer answers the same query.
 
-    For a cause that several queries share, such as a peer that is down, only the first query writes a log line.
+    If several queries fail for the same cause, such as a peer that is down, only the first failure is logged.
 
     Args:
         peer: name of the peer, such as "NameNode nn1:8020".
@@ -167,7 +167,7 @@ class PeerFaults:
             fault.ended()
 
     def _is_known(self, question: str, cause: str) -> bool:
-        """Return whether another query has failed with this cause, and logged it, since `question` was answered."""
+        """Return whether a failure of another query with this cause was logged after `question` was last answered."""
         since = self._answered.get(question, -1)
         return any(
             self._faults[each].count and known == without_numbers(cause) and self._failed[each] > since

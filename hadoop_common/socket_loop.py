@@ -32,7 +32,7 @@ _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
-# where `create_server` raises an OSError for a host name that cannot be resolved
+# error numbers that `create_server` raises for a host name that cannot be resolved
 _RESOLVER_ERRORS = range(-200, 0)
 
 BUSY, IDLE, UNPROVEN = range(3)
@@ -145,7 +145,7 @@ class SocketLoop:
         return str(bound), int(number)
 
     def start(self) -> None:
-        """Start the thread; raises RuntimeError if the system allows no more threads."""
+        """Start the thread; raise RuntimeError if the system allows no more threads."""
         self._thread.start()
 
     def call(self, task: Callable[[], None]) -> None:

@@ -72,7 +72,7 @@ def _own_name() -> str:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file without waiting, even if it is locked already; return False if another process has locked it.
+    """Lock an open file without waiting, even if this process has already locked it; False if another process has.
 
     Raises:
         OSError: the file system cannot lock the file.
@@ -171,7 +171,8 @@ class StorageLock:
         self._unreserve()
 
     def keep(self) -> None:
-        """If the lock is held, and its file was removed, replaced, or opened and closed here, acquire it again.
+        """If the lock is held, and its file was removed or replaced, or this process opened and closed it, lock the
+        file again.
 
         Raises:
             StorageInUseError: another process has locked the file. The lock is no longer held.

@@ -1,4 +1,4 @@
-"""Lays out text for people within a width, without breaking words; without a width, it returns plain lines."""
+"""Lays out text for people within a width, without breaking words, or as plain lines if there is no width."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def table_lines(
 ) -> list[str]:
     """Lay out a table without borders; do not break cells, and break titles only between words.
 
-    Text columns come last, and the longest is at the end. In a row wider than `width`, the last cell is on a separate
-    line.
+    Text columns come last, and the longest text column is at the end. In a row wider than `width`, the last cell is on
+    a separate line.
 
     Args:
         right: whether a column is right-aligned, as numbers are.

@@ -48,11 +48,10 @@ class _WaitingCall:
 class ClientLink:
     """A connection that any thread can use for calls until it is `broken`; made by `open`."""
 
-    def __init__(self, peer: socket.socket, address: str, state: ClientConnection, ping_interval: float) -> None:
+    def __init__(self, peer: socket.socket, address: str, state: ClientConnection) -> None:
         self._socket = peer
         self._address = address
         self._state = state
-        self._ping_interval = ping_interval
         self._lock = threading.Lock()
         # separate from `_lock`: the thread reads responses while a caller sends a request, because a server may send
         # responses before it reads
@@ -103,7 +102,7 @@ class ClientLink:
         except BaseException:
             peer.close()
             raise
-        link = cls(peer, address, state, ping_interval)
+        link = cls(peer, address, state)
         link._reader.start()
         return link
 
@@ -193,9 +192,12 @@ class ClientLink:
                 if not data:
                     raise RpcConnectionError(f"{self._address} closed the connection", sent=True)
                 with self._lock:
-                    events = self._state.receive(data)
+                    events = _events(self._state, data, self._address)
                 for event in events:
                     self._settle(event)
+        except RpcProtocolError as error:
+            # it also explains why a request could not be sent
+            reason = self._refused = error
         except RpcError as error:
             reason = error
         except OSError as fault:
@@ -253,11 +255,19 @@ def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:
         data = peer.recv(_RECEIVE_BYTES)
         if not data:
             raise RpcConnectionError(f"{address} closed the connection during the negotiation")
-        for event in state.receive(data):
+        for event in _events(state, data, address):
             if isinstance(event, NegotiationStep | ConnectionReady):
                 peer.sendall(event.data)
             elif isinstance(event, CallFailure):
                 raise event.error
+
+
+def _events(state: ClientConnection, data: bytes, address: str) -> list[Event]:
+    """Return `ClientConnection.receive`, with the server's address in the error about wrong bytes."""
+    try:
+        return state.receive(data)
+    except RpcProtocolError as error:
+        raise RpcProtocolError(f"{address}: {error.message}", hint=error.hint) from error
 
 
 def _timeval(seconds: float) -> bytes:

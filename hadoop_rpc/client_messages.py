@@ -12,7 +12,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 if TYPE_CHECKING:
     from image_format.erasure_policies import ErasurePolicy
 
-# FsPermissionExtension: Hadoop 2 sends these bits; 3.x sends only the flags
+# FsPermissionExtension: Hadoop 2 sends these bits; Hadoop 3 sends only the flags
 _ACL_BIT, _ENCRYPTED_BIT = 1 << 12, 1 << 13
 # HdfsFileStatusProto.Flags
 _HAS_ACL, _HAS_CRYPT, _HAS_EC, _SNAPSHOT_ENABLED = 0x01, 0x02, 0x04, 0x08

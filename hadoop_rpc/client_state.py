@@ -41,6 +41,12 @@ from hadoop_rpc.wire import (
 )
 
 _SIMPLE_REFUSED = "SIMPLE authentication is not enabled"
+# first bytes of servers of other protocols
+_OTHER_PROTOCOLS = {b"HTTP": "HTTP", b"\x15\x03": "TLS"}
+_RPC_ADDRESS_HINT = (
+    "Configure the server's RPC address, not its HTTP address: for a NameNode, dfs.namenode.rpc-address or "
+    "fs.defaultFS, often with port 8020."
+)
 
 
 class ClientState(Enum):
@@ -179,6 +185,7 @@ class ClientConnection:
             KerberosError: the server does not prove its identity, or a token was modified.
         """
         self._frames.feed(data)
+        self._refuse_other_protocols()
         events: list[Event] = []
         try:
             while self.state is not ClientState.CLOSED and (body := self._frames.next_frame()) is not None:
@@ -190,6 +197,14 @@ class ClientConnection:
             self.state = ClientState.CLOSED
             raise
         return events
+
+    def _refuse_other_protocols(self) -> None:
+        """Refuse a response that begins like one of another protocol; as a length, its first bytes exceed any limit."""
+        begin = self._frames.peek(max(map(len, _OTHER_PROTOCOLS)))
+        for first, name in _OTHER_PROTOCOLS.items():
+            if begin.startswith(first):
+                self.state = ClientState.CLOSED
+                raise RpcProtocolError(f"the server answers with {name}, not with Hadoop RPC", hint=_RPC_ADDRESS_HINT)
 
     @property
     def _sealed(self) -> bool:

@@ -50,7 +50,7 @@ _BLOCK: Final = 8
 
 
 def supports(protections: tuple[Protection, ...]) -> bool:
-    """Return whether this mechanism supports all of these protections on this host."""
+    """Return whether this mechanism supports all given protections on this host."""
     return Protection.PRIVACY not in protections or find_spec("cryptography") is not None
 
 

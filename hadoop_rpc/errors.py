@@ -268,7 +268,7 @@ class JournalOutOfSyncError(RemoteError):
 class EditsCacheMissError(RemoteError):
     """Transactions that the JournalNode's cache does not contain.
 
-    `missing` counts the transactions before the first cached one; 0 if unknown.
+    `missing` is the number of transactions before the first cached transaction; 0 if unknown.
     """
 
     default_hint = "Read the segments over HTTP, or increase dfs.journalnode.edit-cache-size.bytes on the JournalNodes."

@@ -23,7 +23,9 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _ProcessLogin:
-    """State of the process: the login of new connections (None without Kerberos) and the tickets of all logins."""
+    """State of the process: the login of new connections (None if the cluster does not use Kerberos) and the tickets of
+    all logins.
+    """
 
     login: KerberosLogin | None = None
     tickets: TicketCaches = field(default_factory=TicketCaches)
@@ -48,7 +50,7 @@ def log_in(login: KerberosLogin | None) -> None:
 
 
 def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
-    """Return the login for the RPC server on `host`, or None without Kerberos."""
+    """Return the login for the RPC server on `host`, or None if the cluster does not use Kerberos."""
     login = PROCESS.login
     if login is None:
         return None

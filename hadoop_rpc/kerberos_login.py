@@ -21,7 +21,7 @@ class KerberosLogin:
     """Identity of this process and of the servers it calls.
 
     Attributes:
-        principal: our principal, with `_HOST` replaced; "" without a keytab means the owner of the default ticket
+        principal: our principal, with `_HOST` replaced; if there is no keytab, "" means the owner of the default ticket
             cache.
         keytab: None uses the default ticket cache (kinit), which this process does not renew.
         protections: protections of RPC, in order of preference.

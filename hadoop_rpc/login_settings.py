@@ -67,9 +67,9 @@ LOGIN_KEYS = keys_in(globals())
 
 
 def namenode_login(configuration: Configuration) -> KerberosLogin | None:
-    """Return the login of a command that reads JournalNodes as a NameNode; None without Kerberos.
+    """Return the login of a command that reads JournalNodes as a NameNode; None if the cluster does not use Kerberos.
 
-    The login uses a NameNode's principal from the keytab. If this user may not read the keytab, the login uses the
+    The login uses a NameNode's principal from the keytab. If this user cannot read the keytab, the login uses the
     user's tickets.
 
     Raises:

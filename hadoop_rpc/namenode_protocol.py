@@ -89,7 +89,9 @@ class NamenodeClient(ProtocolClient):
         return bool(self._call("isUpgradeFinalized", request).isUpgradeFinalized)
 
     def is_rolling_upgrade(self) -> bool:
-        """Return whether a rolling upgrade is in progress; releases before 3.0 raise NoSuchRpcMethodError."""
+        """Return whether a rolling upgrade is in progress; for Hadoop releases before 3.0, raise
+        NoSuchRpcMethodError.
+        """
         request = pb.IsRollingUpgradeRequestProto()
         return bool(self._call("isRollingUpgrade", request).isRollingUpgrade)
 

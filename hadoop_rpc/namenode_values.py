@@ -28,7 +28,7 @@ class NodeErrorCode(Enum):
 class NamespaceInfo:
     """Namespace and software of a NameNode.
 
-    `state` is ACTIVE, STANDBY or OBSERVER; "" if the release does not report it (before 3.0).
+    `state` is ACTIVE, STANDBY or OBSERVER; "" if the release does not report it (before Hadoop 3.0).
     """
 
     storage_info: StorageInfo
@@ -57,7 +57,7 @@ class RemoteEditLog:
 
 @dataclass(frozen=True, slots=True)
 class EditLogManifest:
-    """Consecutive segments; `committed_txid` is None if the release does not report it (before 3.0)."""
+    """Consecutive segments; `committed_txid` is None if the release does not report it (before Hadoop 3.0)."""
 
     logs: tuple[RemoteEditLog, ...]
     committed_txid: int | None = None

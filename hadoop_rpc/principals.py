@@ -31,7 +31,7 @@ class ServerPrincipal:
 
 
 def with_host(principal: str, host: str) -> str:
-    """Replace `_HOST` in `service/_HOST@REALM` by the host in lower case; other principals are unchanged."""
+    """Replace `_HOST` in `service/_HOST@REALM` with the host in lower case; other principals are unchanged."""
     found = _PARTS.fullmatch(principal)
     if found is None or found[2] != _HOST:
         return principal

@@ -81,7 +81,7 @@ class _JournalNodeClient(ProtocolClient):
 
 
 class InterQJournalClient(_JournalNodeClient):
-    """`InterQJournal` over RPC: queries between 3.x JournalNodes or ours."""
+    """`InterQJournal` over RPC: queries between JournalNodes of Hadoop 3 or ours."""
 
     protocol = INTER_QJOURNAL_PROTOCOL
 
@@ -90,13 +90,15 @@ class InterQJournalClient(_JournalNodeClient):
         return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the namespace of the other node's journal; a node before 3.5 raises NoSuchRpcMethodError."""
+        """Return the namespace of the other node's journal; for a node before Hadoop 3.5, raise
+        NoSuchRpcMethodError.
+        """
         request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
         return storage_of(self._call("getStorageInfo", request))
 
 
 class QJournalClient(_JournalNodeClient):
-    """`QJournal` over RPC: a JournalNode of 2.7 to 3.5, or ours; the interface documents the exceptions."""
+    """`QJournal` over RPC: a JournalNode of Hadoop 2.7 to 3.5, or ours; the interface documents the exceptions."""
 
     protocol = QJOURNAL_PROTOCOL
 

@@ -67,7 +67,7 @@ def qjournal_service(node: QJournal, on_nameservice: NameserviceListener = _nobo
     """Return QJournalProtocol of `node` as a service.
 
     Args:
-        on_nameservice: called before each call that contains a nameservice (3.x), with the journal's id and the
+        on_nameservice: called before each call that contains a nameservice (Hadoop 3), with the journal's id and the
             nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
@@ -75,7 +75,7 @@ def qjournal_service(node: QJournal, on_nameservice: NameserviceListener = _nobo
 
 
 def inter_qjournal_service(node: InterQJournal, on_nameservice: NameserviceListener = _nobody) -> Service:
-    """Return InterQJournalProtocol of `node` (3.x) as a service; `on_nameservice` has the same meaning as in
+    """Return InterQJournalProtocol of `node` (Hadoop 3) as a service; `on_nameservice` has the same meaning as in
     `qjournal_service`.
     """
 

@@ -63,8 +63,9 @@ class PreparedRecovery:
 
     Attributes:
         segment: None if the node has no transactions of the segment.
-        accepted_in_epoch: epoch of an accepted recovery; None without a recovery, or if the segment is finalized.
-        last_writer_epoch: epoch of the writer that last began a segment here.
+        accepted_in_epoch: epoch of an accepted recovery; None if no recovery was accepted, or if the segment is
+            finalized.
+        last_writer_epoch: epoch of the writer that last began a segment on this node.
         last_committed_txid: newest transaction that this node knows to be committed.
     """
 
@@ -76,7 +77,9 @@ class PreparedRecovery:
 
 @dataclass(frozen=True, slots=True)
 class JournaledEdits:
-    """`count` transactions; `content` is a file header and the transactions' records, or empty without transactions."""
+    """`count` transactions; `content` is a file header and the transactions' records, or empty if there are no
+    transactions.
+    """
 
     count: int
     content: bytes
@@ -91,12 +94,16 @@ class QJournal(Protocol):
     def is_formatted(self, journal_id: str) -> bool: ...
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
-        """Create an empty journal and delete any previous journal. A 3.x node deletes data only if `force` is set."""
+        """Create an empty journal and delete any previous journal. A Hadoop 3 node deletes data only if `force` is
+        set.
+        """
 
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
-        """Promise `epoch`; return the first transaction id of the newest segment, or None without segments."""
+        """Promise `epoch`; return the first transaction id of the newest segment, or None if the node has no
+        segments.
+        """
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None: ...
 
@@ -143,4 +150,4 @@ class InterQJournal(Protocol):
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the content of the journal's VERSION file (3.5)."""
+        """Return the content of the journal's VERSION file (since Hadoop 3.5)."""

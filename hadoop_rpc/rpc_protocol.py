@@ -31,9 +31,9 @@ class RpcProtocol:
         return GetMessageClass(self.service.methods_by_name[method].input_type)
 
     def response(self, method: str) -> type[Message]:
-        """Return the response type of `method`; raises KeyError like `request`."""
+        """Return the response type of `method`; raises KeyError as `request` does."""
         return GetMessageClass(self.service.methods_by_name[method].output_type)
 
     def served_by(self, handlers: Mapping[str, Handler]) -> Service:
-        """Return a service with handlers for these methods; raises KeyError like `request`."""
+        """Return a service with handlers for these methods; raises KeyError as `request` does."""
         return Service(self.name, {name: Method(self.request(name), each) for name, each in handlers.items()})

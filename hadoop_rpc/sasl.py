@@ -178,11 +178,11 @@ class SaslServer:
             standby NameNode does. A client that has only a token then asks the active NameNode.
 
     Attributes:
-        layer: protects the frames after the negotiation; None without a login.
+        layer: protects the frames after the negotiation; None if the client did not log in.
         protection: protection of the frames after the negotiation.
         by_token: whether the client logged in with a delegation token.
-        principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token, they
-            identify the token's owner.
+        principal, user: the authenticated client and its short name; "" if the server does not use Kerberos. With a
+            delegation token, they identify the token's owner.
     """
 
     def __init__(

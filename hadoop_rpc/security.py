@@ -85,7 +85,7 @@ class ClientSecurity(Protocol):
         """Return a new context for the server that names itself `service/host`.
 
         Raises:
-            KerberosError: the server is not the expected one, or the login has no ticket for it.
+            KerberosError: the server is not the expected server, or the login has no ticket for the server.
         """
 
     def renew(self) -> bool:
@@ -124,7 +124,7 @@ class RpcServerSecurity(Protocol):
         """
 
     def refusal(self, caller: Caller, protocol: str) -> str:
-        """Return the reason why a client may not use a protocol, or "" if it may. May wait for DNS."""
+        """Return the reason why a client is not allowed to use a protocol, or "". The call may wait for DNS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +147,5 @@ class KnownTokens(Protocol):
         """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.
 
         Raises:
-            RemoteError: the token is unknown, expired, or has no user here.
+            RemoteError: the token is unknown or expired, or its owner has no short name on this server.
         """

@@ -91,7 +91,7 @@ class RpcServer(Startable):
         self._shutdown_timeout = shutdown_timeout
         # a frame of the maximum size must fit
         self._memory = max(self.limits.memory, self.max_frame + _FRAME_OVERHEAD)
-        # login data waits for a handler, like calls
+        # login data waits for a handler, as calls do
         self._calls = _Queue(max(1, handlers - 1))
         self._waiting_calls = _Queue(max(1, handlers - 1))
         queues = {"rpc-handler": self._calls}
@@ -109,7 +109,7 @@ class RpcServer(Startable):
         self._held_lock = threading.Lock()
         self._held = 0
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Bind, listen and serve; the server accepts connections when this method returns.

@@ -72,7 +72,7 @@ class ServerKerberos:
 
 
 class KerberosRpcSecurity:
-    """The `ServerSecurity` of a server whose protocols are resources of `access`.
+    """The `RpcServerSecurity` of a server whose protocols are resources of `access`.
 
     Args:
         key: key of the server's principal, which contains a host.

@@ -121,7 +121,7 @@ class _RefusedError(Exception):
 
 
 class ServerConnection:
-    """One connection of a client.
+    """One connection from a client.
 
     Args:
         security: accepts only logins; its methods may wait for DNS or a disk.
@@ -346,7 +346,7 @@ class ServerConnection:
             self._admit(self._security)
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), RpcErrorCode.FATAL_UNAUTHORIZED)
-        # the token limit and the present limit bound the content of tokens
+        # with tokens, the outer frames keep their limit, which bounds each token
         frames = self._inner if self._sealed else self._frames
         frames.limit, frames.limited_by = self._max_frame, MAX_REQUEST.name
         self.state = ServerState.OPEN

@@ -50,7 +50,7 @@ class Spnego:
         host: host of the URL.
 
     Attributes:
-        headers: headers of the request; empty without Kerberos.
+        headers: headers of the request; empty if this process does not use Kerberos.
         ignored: whether the server neither responded to our token nor requested a token; set by `check`.
         hint: next step for the login if the response is a refusal, "" if there is none; set by `check`.
 

@@ -1,6 +1,6 @@
 """Ticket caches in memory, one for each principal and keytab, and the credentials that contexts obtain from them.
 
-MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, then it obtains a new one
+MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, and then obtains a new ticket
 with the current keytab. Therefore, tickets do not expire while the KDC answers, and the library uses a replaced keytab
 for the next ticket.
 

@@ -23,7 +23,8 @@ USER_KEYS = keys_in(globals())
 
 
 def configured_user(configuration: Configuration) -> str:
-    """Return `hadoop.user.name`, or the user of this process: the user name of calls without Kerberos.
+    """Return `hadoop.user.name`, or the user of this process: the user name in calls if the cluster does not use
+    Kerberos.
 
     Raises:
         ConfigurationError: hadoop.security.authentication names an unknown method.

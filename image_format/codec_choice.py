@@ -31,13 +31,13 @@ class CodecLibrary:
 
 _LIBRARIES = {
     codec_class_name("snappy"): CodecLibrary(
-        # 3.3.1 also includes the library, but has the same layout as 3.3.0.
+        # Hadoop 3.3.1 also includes the library, but has the same layout as Hadoop 3.3.0.
         "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
         LayoutVersion.NVDIMM_SUPPORT,
     ),
     codec_class_name("lz4"): CodecLibrary("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
     codec_class_name("zstd"): CodecLibrary(
-        # HADOOP-13578: 2.9.0 and 3.0.0; 2.7 .. 2.10 use layout -63.
+        # HADOOP-13578 added the codec to Hadoop 2.9.0 and 3.0.0, but Hadoop 2.7 to 2.10 share the layout -63.
         "the native Hadoop library with Zstandard",
         known_since=LayoutVersion.ERASURE_CODING,
     ),
@@ -48,7 +48,7 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
     """Return the library for a codec that a NameNode needs in addition to its release, or "" if it needs none.
 
     Args:
-        codec: class name, or "" without compression.
+        codec: class name, or "" for no compression.
         layout_version: layout version of the NameNode's images; None if unknown, which is treated as a new layout.
     """
     library = _LIBRARIES.get(codec)

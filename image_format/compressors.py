@@ -20,7 +20,7 @@ from hadoop_common.process_tuning import available_cores
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-# Queued or running pieces per thread, enough to keep all threads busy.
+# Number of queued or running pieces per thread, enough to keep all threads busy.
 _AHEAD = 2
 
 
@@ -121,7 +121,7 @@ _DEFLATE_END = b"\x03\x00"
 _BZIP2_HEAD = b"BZh9"
 _BZIP2_END = 0x177245385090
 _END_BITS, _CRC_BITS = 48, 32
-# Smaller than the smallest buffer of a Hadoop reader (256 KiB minus its overhead).
+# Size of a block, smaller than the smallest buffer of a Hadoop reader (256 KiB minus its overhead).
 _BLOCK = 64 * 1024
 
 
@@ -171,7 +171,7 @@ class ZlibFormat(_DeflateFormat):
 
 
 class GzipFormat(_DeflateFormat):
-    """A member of RFC 1952 with the ten-byte header that Java writes, without a name and time."""
+    """A member of RFC 1952 with the ten-byte header that Java writes, without a name or time."""
 
     def __init__(self) -> None:
         super().__init__()

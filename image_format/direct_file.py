@@ -53,7 +53,7 @@ class WriteModeChooser:
 
     @property
     def measures(self) -> bool:
-        """Whether the stretch must be on the disk at its end, because `ended` needs its time."""
+        """Whether the time of the stretch is measured; the stretch must then be on the disk when it ends."""
         return self._both and not self._settled
 
     def no_direct(self) -> None:

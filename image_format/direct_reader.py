@@ -31,7 +31,7 @@ def exceeds_page_cache(size: int) -> bool:
 class DirectReader:
     """Reader of ranges of an open file, with a buffer for each thread.
 
-    The caller must be able to read a range in another way, because a failed direct read is not an error here.
+    The caller must be able to read a range in another way, because a failed direct read raises no error.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -78,7 +78,7 @@ class DirectReader:
             return None
         if count < stop - first:
             return None
-        # Read-only, like a mapped section: kernels are compiled for read-only arrays.
+        # The array is read-only, as a mapped section is, because kernels are compiled for read-only arrays.
         return np.frombuffer(buffer.toreadonly(), np.uint8)[start - first : stop - first]
 
     def _buffer(self, size: int) -> memoryview:
@@ -97,5 +97,5 @@ class SectionReads:
         self._offset = offset
 
     def read(self, start: int, stop: int) -> npt.NDArray[np.uint8] | None:
-        """Return a range like `DirectReader.read`."""
+        """Return a range as `DirectReader.read` does."""
         return self._reader.read(self._offset + start, self._offset + stop)

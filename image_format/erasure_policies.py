@@ -17,7 +17,7 @@ LAST_SYSTEM_ID = 63
 
 
 class ErasurePolicy(NamedTuple):
-    """An erasure coding policy; `cell_size` is in bytes, and `options` are pairs of name and value."""
+    """An erasure coding policy; `cell_size` is in bytes, and `options` are pairs of a name and a value."""
 
     name: str
     codec: str

@@ -59,7 +59,7 @@ class DigestMismatchError(ImageFormatError):
 
 
 class UnusableDigestError(DigestMismatchError):
-    """A `.md5` file without a digest of the image, which may be intact."""
+    """A `.md5` file without a digest of the image; the image may be intact."""
 
 
 class MissingDigestError(UnusableDigestError):
@@ -113,13 +113,13 @@ class UnsupportedCodecError(ImageFormatError):
 
 
 class ImageStorageError(HdfsError):
-    """A failed read or write of an image or a spool file by the operating system."""
+    """A read or write of an image or a spool file that failed in the operating system."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class UnreadableImageError(ImageStorageError):
-    """A failed read of an image by the disk (EIO)."""
+    """A read of an image that failed on the disk (EIO)."""
 
 
 _E = TypeVar("_E", bound=ImageFormatError)

@@ -83,17 +83,17 @@ def _bounds(sizes: list[int]) -> Ids:
 
 
 class ImageIndex:
-    """The index of a mapped image file: 4 to 5 bytes per inode of most images; nothing is decoded in advance.
+    """The index of a mapped image file; most images need 4 to 5 bytes per inode, and nothing is decoded in advance.
 
     Attributes:
-        inode_buffer: the INODE section, which contains the offsets of `inode_offset`; `header` is its first record.
+        inode_buffer: the INODE section, to which the offsets from `inode_offset` refer; `header` is its first record.
         inode_reads: direct reads of this section; None if the page cache can hold it.
         type_quota_ids: inode ids of the directories with storage type quotas.
         snapshot_index: the sections about snapshots.
 
     Raises:
         RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
-            contains a different inode count.
+            contains a wrong inode count.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class ImageIndex:
         return self._directory_ids
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
-        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) if it has no children there."""
+        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) for a directory without an entry."""
         spans = np.full((directory_ids.size, 2), -1, np.int64)
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0
@@ -226,7 +226,11 @@ class ImageIndex:
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
-        """Return the ids of directories that have an entry and a slot in `dropped`, ascending runs of (first, end)."""
+        """Return the ids of the directories that have an entry in INODE_DIR and a slot in `dropped`.
+
+        Args:
+            dropped: rows of (first, end) of runs of slots, ascending.
+        """
         if not dropped.size:
             return self._directory_ids[:0]
         parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]
@@ -279,7 +283,7 @@ class ImageIndex:
         return MISSING
 
     def _sorted_children(self, directory_id: int, children: Ids, offset: int) -> Ids:
-        # A NameNode up to 3.2 inserts each child at its place, so an unsorted entry is legal.
+        # NameNodes up to Hadoop 3.2 insert each child at its place, so an unsorted entry is legal.
         if (self.slots_of(children) < 0).any():
             raise self._damaged(offset, f"directory {directory_id} has a child that is not an inode")
         names = [(name_key(self.name(int(child))), int(child)) for child in children]
@@ -341,7 +345,7 @@ class ImageIndex:
 
         Returns:
             The records in one array, roughly in the order of their places. A second array contains a row of (start,
-            end) for each directory; the range is empty without children.
+            end) for each directory; the range is empty if a directory has no children.
 
         Raises:
             RecordError: an entry is damaged, or a child in the image is not an inode.
@@ -380,7 +384,7 @@ class ImageIndex:
             directory_id = int(changes.directory_ids[turns[reached]])
             if given.size and reached == done:
                 raise self._damaged(int(starts[turns[reached]]), f"directory {directory_id} has no order")
-            # raises, unless only the order is unusual
+            # this call raises the error, unless only the order is unusual
             given, done = self.children(directory_id), reached
         return out[: spans.max(initial=0)], spans
 

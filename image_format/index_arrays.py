@@ -59,7 +59,8 @@ class IndexArrays:
         progress: Callable[[int], None] | None = None,
         inspector: Inspector | None = None,
     ) -> IndexArrays:
-        """Walk both sections of an image; `allocator` provides the arrays, `progress` receives the approximate bytes.
+        """Walk both sections of an image; `allocator` provides the arrays, and `progress` receives the approximate
+        number of bytes.
 
         Args:
             inspector: see `scan_inode_section`.
@@ -67,7 +68,7 @@ class IndexArrays:
         Raises:
             MissingSectionError: the INODE section is missing.
             RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
-                contains a different inode count.
+                contains a wrong inode count.
             ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator

@@ -25,7 +25,7 @@ class InodeColumns(NamedTuple):
         replication: 0 if the record contains no replication, for example for a striped file.
         block_size: preferred size in bytes.
         storage_policy, ec_policy: ids in a file's record, or -1; directories store these ids as xattrs.
-        ns_quota, ds_quota: quotas of directories, or -1 without a quota.
+        ns_quota, ds_quota: quotas of directories, or -1 if a directory has no quota.
         name_start, name_size: offset and size of the local name in the section, in bytes.
         has_xattrs: 1 for a directory with extended attributes.
     """

@@ -109,7 +109,7 @@ def scan_inode_section(
 
     Raises:
         MissingSectionError: the section is missing.
-        RecordError: a record is damaged, or the header contains a different number of records.
+        RecordError: a record is damaged, or the header contains a wrong number of records.
         ImageStorageError: the arrays do not fit.
     """
     return _scanned(_Scan(image, allocator, inspector), executor, progress)
@@ -158,7 +158,7 @@ class _Found(NamedTuple):
         ids, offsets: arrays of this thread; the rows of the records follow space for a block.
         rows: number of records.
         limited: numbers of the records with storage type quotas.
-        end: end of the walk; `damaged` means a fault.
+        end: position at which the walk ended; if `damaged` is set, the record at this position is damaged.
         inspected: result of the inspector.
     """
 

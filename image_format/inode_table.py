@@ -66,7 +66,7 @@ class EncodedRecords(NamedTuple):
 
 
 class DirtyRows(NamedTuple):
-    """Rows of inodes to write, by ascending inode id: changed ones of the base image, and new ones."""
+    """Rows of inodes to write, by ascending inode id: changed inodes of the base image, and new inodes."""
 
     old: Rows
     new: Rows
@@ -81,7 +81,7 @@ class InodeTable:
         allocator: allocator of the arrays; None if unlimited.
 
     Attributes:
-        changed: rows whose place, size or mark `SPECIAL` changed since `changes` was 0, in order and possibly repeated.
+        changed: rows whose place, size or `SPECIAL` mark changed since `changes` was 0, in order and possibly repeated.
             The array holds only the first changes, and is empty if the rows are not needed.
         changes: number of these changes, including changes that did not fit into `changed`.
     """

@@ -55,7 +55,7 @@ class IdTable:
     """Rows by inode id; entries are never removed.
 
     Attributes:
-        slots: pairs of id and row; see `kernels.tables.find_number`.
+        slots: pairs of an id and a row; see `kernels.tables.find_number`.
     """
 
     def __init__(self, allocator: ArrayAllocator) -> None:
@@ -90,7 +90,7 @@ class BytesTable:
     """Byte strings in insertion order, numbered from 0; equal strings may exist in several groups.
 
     Attributes:
-        items: array of `LINK_DTYPE`; its first `count` items are used. `directory` is the group, and `row` is a value.
+        items: array of `LINK_DTYPE`; its first `count` items are used. `directory` is the group.
         slots: see `kernels.tables.find_link`.
         arena: array with the bytes of the strings, of which the first `used` bytes are used.
     """
@@ -113,7 +113,7 @@ class BytesTable:
         hashed = hash_name(group, wanted, 0, wanted.size)
         return int(find_link(self.slots, self.items, self.arena, hashed, group, wanted, 0, wanted.size))
 
-    def add(self, key: bytes, group: int = 0, value: int = 0) -> int:
+    def add(self, key: bytes, group: int = 0) -> int:
         """Add a new `key` and return its number.
 
         Raises:
@@ -124,7 +124,7 @@ class BytesTable:
         self.reserve(1, len(key))
         wanted = np.frombuffer(key, np.uint8)
         number = self.count
-        self.items[number] = (self.used, group, value, 0, wanted.size, 0)
+        self.items[number] = (self.used, group, 0, 0, wanted.size, 0)
         self.arena[self.used : self.used + wanted.size] = wanted
         put_link(self.slots, hash_name(group, wanted, 0, wanted.size), number)
         self.used += wanted.size
@@ -132,7 +132,7 @@ class BytesTable:
         return number
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
-        """Add new keys, each to its group, like `add`, but faster for many keys."""
+        """Add new keys, each to its group, as `add` does, but faster for many keys."""
         if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)

@@ -28,7 +28,8 @@ def format_md5(digest: bytes, image: str) -> bytes:
 
 
 def parse_md5(content: bytes, image: str, file: str = "") -> bytes:
-    """Return the digest (16 bytes) for `image` in the first line of a digest file, which may name it with a path.
+    """Return the digest (16 bytes) for `image` in the first line of a digest file, which may name the image with a
+    path.
 
     Raises:
         UnusableDigestError: the line is malformed, or names another file.

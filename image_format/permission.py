@@ -17,7 +17,7 @@ USER_SHIFT, GROUP_SHIFT = 40, 16
 MODE_BITS = 0o1777
 """Mode bits of an operation that a NameNode stores (FsPermission.fromShort)."""
 NAME_SHIFT, TYPE_SHIFT = 6, 3
-"""Bit positions of name and type in an ACL entry; the name of an xattr has the same position."""
+"""Bit positions of the name and the type in an ACL entry; the name of an xattr has the same position."""
 
 
 class AclType(IntEnum):

@@ -50,7 +50,7 @@ def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[
     """Write an image and its digest file; replace existing files.
 
     The image is first written under another name and read back. If the process is killed, the old files remain, or a
-    digest file that does not match the old image, which every reader detects.
+    digest file that does not match the old image; every reader detects this mismatch.
 
     Args:
         write: writes the complete image to a sink; an exception aborts the publication.

@@ -63,12 +63,12 @@ class BegunDigest:
 class ImageFile:
     """A checked fsimage, used as a context manager; returned arrays stay valid after `close`.
 
-    If the file becomes shorter while it is read, the end of the context raises ShrunkFileError; `check_whole` raises
-    this error earlier.
+    If the file becomes shorter while it is read, leaving the context raises ShrunkFileError; `check_whole` raises this
+    error earlier.
 
     Attributes:
         layout_version: negative, e.g. -63.
-        codec: class name of the compression codec, or "" without compression.
+        codec: class name of the compression codec, or "" for no compression.
         sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
@@ -97,14 +97,14 @@ class ImageFile:
     def open(
         cls, path: Path, *, verify_md5: bool = True, spool_dir: Path | None = None, allow_unknown_layout: bool = False
     ) -> ImageFile:
-        """Map the file and check frame, layout version, codec, required sections, txid and, at the end, MD5.
+        """Map the file and check the frame, layout version, codec, required sections, txid and, at the end, the MD5.
 
         Sections are read from their entries; sub-sections that do not match their section are only logged.
 
         Args:
             verify_md5: whether to compare the file with its `.md5` file, which must exist; reads the whole file.
             spool_dir: folder for large decompressed sections; None is the system's default.
-            allow_unknown_layout: whether to open images of a layout version newer than the newest known version.
+            allow_unknown_layout: whether to open images with a layout version newer than the newest known version.
 
         Raises:
             ImageFormatError: a subclass for each fault.
@@ -270,7 +270,7 @@ class ImageFile:
         return name in self._by_name
 
     def section_bytes(self, name: str) -> memoryview:
-        """Return a section like `section`; raise MissingSectionError if it is absent."""
+        """Return a section as `section` does; raise MissingSectionError if the section is absent."""
         return self._read(self._entry(name)).data
 
     @property

@@ -36,7 +36,7 @@ class SectionCutter:
         self._size = 0
 
     def feed(self, chunk: Buffer) -> list[int]:
-        """Process the next bytes of the section; return the ascending ends of sub-sections in these bytes.
+        """Process the next bytes of the section; return the ends of sub-sections in these bytes, in ascending order.
 
         Raises:
             RecordError: the bytes are not records of this section.

@@ -85,7 +85,7 @@ class SnapshotIndex(SnapshotSections):
         """Return the holder of each reference, by the reference's number; 0 for an unused reference.
 
         For a reference among the children of a directory, the holder is the directory's id. For a reference in a
-        deleted list, it is the negative id of the owner of the diffs.
+        deleted list, it is the negated id of the owner of the diffs.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):

@@ -131,9 +131,9 @@ class SnapshotSections:
         return found
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) without an entry."""
+        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) if there is no entry."""
         owners = self.owners.data
-        # faster than a kernel call
+        # bisection is faster than a kernel call
         at = bisect_left(owners, inode_id)
         if at == len(owners) or owners[at] != inode_id:
             return -1, -1
@@ -157,7 +157,7 @@ class SnapshotSections:
     def held_in_diffs(self) -> tuple[Ids, Ids]:
         """Return two arrays by reference number, for references in deleted lists.
 
-        The first array contains the negative id of the owner of the diffs, otherwise 0. The second array contains the
+        The first array contains the negated id of the owner of the diffs, otherwise 0. The second array contains the
         snapshot id of the diff that lists the reference, otherwise -1.
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)

@@ -37,8 +37,8 @@ class StringTable:
 
     With `mask_bits` 0, ids form the single space of layouts before -65; with 3, an id is `serial | kind << 29`. An id
     can be missing, because two threads of a NameNode may assign a serial to the same string (SerialNumberMap.get). This
-    happens, for example, when 2.10 loads an image in parallel. Text is decoded with surrogateescape, so that bytes that
-    are not UTF-8 survive.
+    race can occur, for example, when Hadoop 2.10 loads an image in parallel. Text is decoded with surrogateescape, so
+    that bytes that are not UTF-8 survive.
 
     Raises:
         RecordError: a record is damaged, numEntry differs from the number of entries, or an id is 0, repeated or out of
@@ -136,7 +136,7 @@ class StringTable:
         for record in iter_records(data, start, self._place):
             entry = parse_message(StringTableEntry, record, self._place)
             space, serial = self._split(entry.id)
-            # NameNodes 2.7 to 2.9 and 3.0 load the table into an array of numEntry + 1 strings, and write no gaps.
+            # Hadoop 2.7 to 2.9 and 3.0 load the table into an array of numEntry + 1 strings, and write no gaps.
             last = (1 << self._shift()) - 1 if self.mask_bits else last_serial(expected)
             if not 0 < serial <= last or space > StringKind.XATTR or entry.id in self._strings:
                 text = f"string id {entry.id} is repeated or outside the table's range"

@@ -1,7 +1,8 @@
 """Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
 
-Slices end at record boundaries, follow one another and cover their section exactly. A compressed image of Hadoop 3.3 or
-3.4 has no sub-sections. In a compressed image with sub-sections, each slice is a separate compressed stream.
+Slices end at record boundaries, follow one another and cover their section exactly. A compressed image that Hadoop up
+to 3.4.1 has written has no sub-sections. In a compressed image with sub-sections, each slice is a separate compressed
+stream.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 class SubSectionRule:
     """Rule that images of at least `threshold` inodes have about `target` sub-sections (`dfs.image.parallel.*`).
 
-    With `compressed`, the rule also applies to compressed images, unlike in NameNodes up to 3.4.1.
+    With `compressed`, the rule also applies to compressed images, unlike in Hadoop up to 3.4.1.
     """
 
     target: int
@@ -31,8 +32,8 @@ class SubSectionRule:
 def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:
     """Return whether sub-sections may be written.
 
-    Hadoop before 3.3 cannot load them, and 3.4 writes compressed images without them. `compressed` permits sub-sections
-    in compressed images.
+    Hadoop before 3.3 cannot load sub-sections, and Hadoop up to 3.4.1 writes compressed images without sub-sections.
+    `compressed` permits sub-sections in compressed images.
     """
     return (compressed or not codec) and supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, layout_version)
 

@@ -54,7 +54,8 @@ class SectionRecords(NamedTuple):
 
     Attributes:
         header: type of the first record; None in a section without a header.
-        record: type of the other records; None without other records, or if they have several types.
+        record: type of the other records; None if the section has no other records, or if these records have several
+            types.
         has_parts: whether NameNodes know the name of the section's sub-sections.
     """
 
@@ -96,7 +97,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Checked FileSummary; `sections` are in its order and include sub-sections, and `codec` may be ""."""
+    """Checked FileSummary; `sections` are in the FileSummary's order and include sub-sections; `codec` may be ""."""
 
     message: FileSummary
     layout_version: int
@@ -156,7 +157,7 @@ def _not_an_image(head: bytes, file: str) -> BadMagicError:
     kind = file_kind(head)
     if kind is None:
         return BadMagicError(problem, file=file, offset=0)
-    # if the file has an image's name, the operator needs another copy, not another use of this file
+    # the hint explains the use of another kind of file; for a file with an image's name, another copy is needed instead
     hint = "" if parse_image(Path(file).name) else kind.hint
     return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=hint)
 
@@ -256,7 +257,7 @@ def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
-    """Check that sections are between magic and FileSummary, and that top-level sections do not repeat or overlap."""
+    """Check that sections are inside the section area, and that top-level sections do not repeat or overlap."""
     for section in sections:
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"

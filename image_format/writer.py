@@ -25,7 +25,7 @@ class ImageWriter:
 
     Args:
         layout_version: layout version for the FileSummary: a negative number.
-        codec: class name of the compression codec, or "" without compression.
+        codec: class name of the compression codec, or "" for no compression.
         template: FileSummary of the source image, whose unknown fields are copied.
         threads: number of compressing threads, or 0 for one per core; the bytes do not depend on this number.
 
@@ -89,7 +89,7 @@ class ImageWriter:
         self._sections.append(Section(name, offset, length))
 
     def finish(self) -> FileSummary:
-        """Write FileSummary and trailer, flush to the sink and return the FileSummary.
+        """Write the FileSummary and the trailer, flush to the sink and return the FileSummary.
 
         Raises:
             ValueError: a section is incomplete, or the image is already finished.

@@ -38,7 +38,7 @@ def path_too_long(directory_id: int) -> str:
 
 
 def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
-    """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 without a parent.
+    """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 if the inode has no parent.
 
     The root has no parent. A reference overrides a plain child, and a later entry overrides an earlier entry. Children
     without a record are skipped.

@@ -1,4 +1,4 @@
-"""Computes the sums below each directory of an image: a pass over INODE, then one over directories, leaves first."""
+"""Computes the sums below each directory of an image in two passes: over INODE, then from the leaves to the root."""
 
 from __future__ import annotations
 

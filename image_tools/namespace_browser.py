@@ -255,7 +255,7 @@ class NamespaceBrowser(ABC):
         return ChildIds(plain, named)
 
     def child_ids_at(self, directory_id: int, snapshot: int, behind: bytes = b"") -> ChildIds:
-        """Return the children that a directory had at a snapshot; otherwise like `child_ids`."""
+        """Return the children that a directory had at a snapshot; otherwise as in `child_ids`."""
         changed = self.past.names_at(directory_id, snapshot)
         plain, named = self.child_ids(directory_id, behind)
         if changed:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from hadoop_common.java_numbers import signed32, signed64
+from hadoop_common.java_numbers import signed64
 from hadoop_common.storage_policies import DEFAULT_POLICY, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from hadoop_rpc.client_values import AclEntryView, ClientAcl, ClientInode, ClientInodeType
 from image_format.erasure_policies import ErasurePolicy
 from image_format.permission import unpack_acl_entry
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.dump.values import Owner, java_text
+from image_tools.dump.values import Owner, java_text, reported_replication
 from image_tools.namespace_browser import (
     BATCH_SECONDS,
     Enter,
@@ -230,8 +230,7 @@ class NamespaceReads:
             mtime=signed64(file.modificationTime or directory.modificationTime or link.modificationTime),
             atime=signed64(file.accessTime or link.accessTime),
             length=sum(block.numBytes for block in file.blocks),
-            # a striped file has one copy of its blocks
-            replication=1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication),
+            replication=reported_replication(file),
             block_size=signed64(file.preferredBlockSize),
             children=self._browser.child_count(place) if children is None else children,
             policy=UNSPECIFIED_POLICY if inode.HasField("symlink") else place.policy,
@@ -347,7 +346,7 @@ class NamespaceReads:
         return [attribute for attribute in found if attribute.namespace in seen]
 
     def attributes(self, place: LocatedInode, wanted: list[str]) -> list[XAttrView]:
-        """Return the attributes with these full names, or all."""
+        """Return the attributes with these full names, or all attributes if `wanted` is empty."""
         self.check(place, Access.READ)
         found = [each for each in self.attribute_names(place) if not wanted or each.full_name in wanted]
         if len(found) < len(set(wanted)):

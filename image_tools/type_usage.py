@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.java_numbers import signed32, signed64
+from hadoop_common.java_numbers import signed64
 from hadoop_common.storage_policies import STORAGE_POLICIES, storage_policy
 from image_format.array_allocator import ArrayAllocator
 from image_format.index import ImageIndex
@@ -20,7 +20,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 from image_tools.directory_paths import Rows, chain_directories, place_inodes
-from image_tools.dump.values import SerialNames, own_policies
+from image_tools.dump.values import SerialNames, own_policies, reported_replication
 
 LIMITED_TYPES = tuple(sorted({name for each in STORAGE_POLICIES for name in each.lasting}))
 """Storage types that can have a quota."""
@@ -53,8 +53,7 @@ def type_usage(image: ImageFile, index: ImageIndex, names: SerialNames, allocato
 
 def file_usage(file: pb.INodeFile, policy: int) -> Numbers:
     """Return the bytes of a file with an effective storage policy, for each of `LIMITED_TYPES`."""
-    replication = 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication)
-    return sum(signed64(block.numBytes) for block in file.blocks) * _replicas(policy, replication)
+    return sum(signed64(block.numBytes) for block in file.blocks) * _replicas(policy, reported_replication(file))
 
 
 def _replicas(policy: int, replication: int) -> Numbers:

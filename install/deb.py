@@ -149,7 +149,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     """Create the environment with the program and `extras`; all paths refer to `_HOME`. Return the version."""
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin/python"
-    # the interpreter's real name may differ from the path that started this one
+    # `sys.executable` may be a link whose name differs from the interpreter's, such as python3 for python3.11
     real = Path(sys.executable).resolve()
     for link in (home / "bin").glob("python*"):
         link.unlink()

@@ -7,8 +7,9 @@ from typing import ClassVar, Self
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 
-_FETCH_WHOLE = "Fetch this segment again from the NameNode or from another journal directory."
-_FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` extracts the operations before the damage."
+_RUNNING = 'If every copy is damaged, do not restart a NameNode that is running: docs/runbook.md, "Gap in the edits".'
+_FETCH_WHOLE = f"Use another copy of this segment, from the NameNode or from another journal directory. {_RUNNING}"
+_FETCH_AGAIN = f"{_FETCH_WHOLE} `checkpointer edits recover` extracts the operations before the damage."
 
 
 class JournalError(HdfsError):

@@ -141,7 +141,7 @@ class FileJournal:
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         path = self.folder / VERSION
-        # This raises an error if the folder is missing, because its disk may not be mounted.
+        # This raises an error if the folder is missing, because its disk might not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)

@@ -73,7 +73,7 @@ class JsonJournal:
             self._lifecycle.recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Recover like `Journal.recover`, and check that the files of the segment in progress are complete."""
+        """Recover as `Journal.recover` does, and check that the files of the segment in progress are complete."""
         with self._lifecycle.lock, journal_faults(self.folder, "cannot be recovered"):
             self._lifecycle.refuse_while_writing()
             self._lock.take()
@@ -121,7 +121,7 @@ class JsonJournal:
         return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`; remove the oldest files first, so that a kill does not leave a gap."""
+        """Purge as `Journal.purge` does; remove the oldest files first, so that a kill does not leave a gap."""
         with journal_faults(self.folder, "cannot be listed"):
             paths = [
                 file.path

@@ -150,14 +150,16 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_FieldStep, ...]) -> 
             value = _number(data, at, step.size)
             times = np.where((value > 0) & (value <= MAX_MILLIS), value, 0)
         elif step.kind == _BLOCKS:
-            # With blocks, this is an append of an old release, which contains the file's old times.
+            # An OP_ADD with blocks is an append of an old release, which contains the file's old times.
             times = np.where(_number(data, at, step.size) == 0, times, 0)
         at = at + step.size
     return _Fields(np.where(possible, times, 0), paths, possible)
 
 
 def _number(data: Octets, at: Ints, size: int) -> Ints:
-    """Return the big-endian signed integers of `size` bytes at `at`; arbitrary numbers for positions outside."""
+    """Return the big-endian signed integers of `size` bytes at `at`; positions outside `data` return arbitrary
+    numbers.
+    """
     value = np.zeros(len(at), np.int64)
     for number in range(size):
         value = value << 8 | data[np.minimum(at + number, len(data) - 1)]

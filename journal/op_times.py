@@ -44,7 +44,7 @@ SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, Ren
 def op_time(op: EditOp) -> int | None:
     """Return the time at which `op` was logged, in ms since 1970; None if unknown.
 
-    An OP_ADD with blocks is an append of a release before 2.7, and contains the file's old times.
+    An OP_ADD with blocks is an append of a Hadoop release before 2.7, and contains the file's old times.
     """
     getter = _TIMES.get(op.opcode)
     if getter is None or (isinstance(op, AddOp) and op.blocks):

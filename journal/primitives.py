@@ -46,7 +46,9 @@ def decode_cesu8(raw: bytes) -> str:
 
 
 def _units(raw: bytes) -> Iterator[int]:
-    """Yield UTF-16 units like UTF8.readChars: the first byte determines the length; the other bytes are not checked."""
+    """Yield UTF-16 units as UTF8.readChars does: the first byte determines the length; the other bytes are not
+    checked.
+    """
     position = 0
     while position < len(raw):
         lead = raw[position]

@@ -19,7 +19,7 @@ class SegmentExamination:
     """The intact part of a segment, and the remaining bytes.
 
     Attributes:
-        first_txid, last_txid: txids of the intact operations; None without intact operations.
+        first_txid, last_txid: txids of the intact operations; None if no operation is intact.
         transactions: number of intact operations.
         end: byte position after the last intact operation.
         fault: the error after this position; None if the segment is complete.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -12,6 +12,8 @@ from journal.journal import ReadableSegment
 from journal.operation import EditOp
 
 _LOG = logging.getLogger(__name__)
+# the last logged failures: a standby reads some segments in each poll, and logs a damaged copy once
+_logged: deque[str] = deque(maxlen=100)
 
 
 class SegmentCopies:
@@ -56,7 +58,10 @@ class SegmentCopies:
                     expected = op.txid + 1
             except JournalError as error:
                 failure = failure or error
-                _LOG.warning("%s fails at txid %d: %s", copy.name, expected, error)
+                text = f"{copy.name} fails at txid {expected}: {error}"
+                if text not in _logged:
+                    _logged.append(text)
+                    _LOG.warning("%s", text)
         if expected <= self.last:
             raise failure or SegmentError(f"no copy continues to txid {self.last}", file=self.name, txid=expected)
 
@@ -66,7 +71,8 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
     A segment ends where the next segment begins, because the writer of the next segment had recovered all earlier
     segments. A copy with later transactions comes from a fenced writer (JournalSet.chainAndMakeRedundantStreams
-    compares only first txids). The best copies reach this end; finalized copies follow, and then longer copies.
+    compares only first txids). The copies of a segment are ordered by these criteria: whether the copy reaches this
+    end, whether it is finalized, and its length.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:

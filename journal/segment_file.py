@@ -48,7 +48,8 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 
 @contextmanager
 def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
-    """Open `path` like `open_regular`, and yield its content as a read-only map; empty bytes for an empty file.
+    """Open `path` as `open_regular` does, and yield its content as a read-only map, or empty bytes if the file is
+    empty.
 
     A segment in progress becomes shorter when it is finalized. This is an error only if the caller has read the removed
     bytes.
@@ -110,7 +111,7 @@ Places = dict[Path, tuple[int, int]]
 """For each segment file, the position of an operation and its transaction id."""
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
-"""Callback of `SegmentTransactions`."""
+"""Type of the callback `opened` of `SegmentTransactions`."""
 
 
 class SegmentTransactions:

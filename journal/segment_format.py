@@ -205,7 +205,7 @@ class SegmentCursor:
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
-    """Determine the intact part of a segment in progress, like recovery after a crash.
+    """Determine the intact part of a segment in progress, as the recovery after a crash does.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.

@@ -121,7 +121,7 @@ def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str
 
 
 def whole_segments(segments: Iterable[EditLogSegment]) -> list[EditLogSegment]:
-    """Read all finalized segments, and return those with complete and undamaged files."""
+    """Read all finalized segments, and return the segments with complete and undamaged files."""
     return [each for each in segments if each.last is not None and _is_whole(each, each.last)]
 
 

@@ -50,7 +50,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
         TransactionGapError: the txids are not consecutive.
         SegmentError: `ops` is empty.
         OpEncodingError, UnsupportedEditsLayoutError: see `encode_op`.
-        JournalStorageError: the file cannot be written, or exists and may not be replaced.
+        JournalStorageError: the file cannot be written, or exists and `overwrite` is not set.
         JournalError: the iteration of `ops` failed.
     """
     header = encode_header(layout_version)
@@ -113,7 +113,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
         overwrite: whether an existing file is replaced.
 
     Raises:
-        JournalStorageError: the file cannot be written, or exists and may not be replaced; the temporary file is
+        JournalStorageError: the file cannot be written, or exists and `overwrite` is not set; the temporary file is
             removed.
         Exception: errors of `fill`; the temporary file is removed.
     """

@@ -97,7 +97,7 @@ def _by_length(buffer: bytes, first_txid: int) -> Frames:
 
 
 def _first(frames: Frames, fits: npt.NDArray[np.bool_], first_txid: int) -> Frames:
-    """Return the operations before the first operation that does not fit."""
+    """Return the operations before the first operation for which `fits` is False."""
     if fits.all():
         return frames
     count = int(fits.argmin())

@@ -65,7 +65,7 @@ class XmlElement:
             raise self.fault(f"text between the elements in {self.tag}")
 
     def optional(self, tag: str) -> XmlElement | None:
-        """Return the child `tag`, or None if it is missing, and mark it as read.
+        """Return the `tag` child, or None if it is missing, and mark it as read.
 
         Raises:
             EditsTextError: several children have this tag.
@@ -76,7 +76,7 @@ class XmlElement:
         return found[0] if found else None
 
     def one(self, tag: str) -> XmlElement:
-        """Return the only child `tag`, and mark it as read.
+        """Return the only `tag` child, and mark it as read.
 
         Raises:
             MissingElementError: the child is missing.
@@ -88,24 +88,24 @@ class XmlElement:
         return found
 
     def every(self, tag: str) -> list[XmlElement]:
-        """Return all children `tag` in order, and mark them as read."""
+        """Return all `tag` children in order, and mark them as read."""
         return self._untaken.pop(tag, [])
 
     def string(self, tag: str) -> str:
-        """Return the text of the only child `tag`; raise the same errors as `one`."""
+        """Return the text of the only `tag` child; raise the same errors as `one`."""
         return self.one(tag).content()
 
     def optional_string(self, tag: str) -> str | None:
-        """Return the text of the child `tag`, or None if it is missing; raise the same errors as `optional`."""
+        """Return the text of the `tag` child, or None if it is missing; raise the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.content()
 
     def integer(self, tag: str) -> int:
-        """Return the number in the only child `tag`; raise the same errors as `one`."""
+        """Return the number in the only `tag` child; raise the same errors as `one`."""
         return self.one(tag).number()
 
     def optional_integer(self, tag: str) -> int | None:
-        """Return the number in the child `tag`, or None if it is missing; raise the same errors as `optional`."""
+        """Return the number in the `tag` child, or None if it is missing; raise the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.number()
 
@@ -133,7 +133,7 @@ class XmlElement:
         return int(text)
 
     def index(self, tag: str, names: tuple[str, ...]) -> int:
-        """Return the index in `names` of the text in the only child `tag`.
+        """Return the index in `names` of the text in the only `tag` child.
 
         Raises:
             MissingElementError: the child is missing.

@@ -199,7 +199,7 @@ class HostedJournal:
         """Refuse to report segments to a writer while this node lacks earlier segments.
 
         Raises:
-            JavaIOError: the node formatted itself, and no segment has begun here since then.
+            JavaIOError: the node formatted itself, and no segment has begun on this node since then.
         """
         if self.storage.self_formatted:
             problem = "was formatted from its peers and lacks segments begun before"

@@ -50,7 +50,7 @@ class JournalNodeFacts:
 
     `address` is host:port of the RPC server, and `started_at` is in seconds since the epoch. `refused` counts refused
     peers by reason. `failing` contains, by id, the reason for each journal that is not served or whose folder failed.
-    `rpc` is None without an RPC server.
+    `rpc` is None if there is no RPC server.
     """
 
     address: str

@@ -44,6 +44,8 @@ def synced(first: int, last: int) -> str:
 
 
 def is_obsolete(name: str, min_txid_to_keep: int) -> bool:
-    """Return whether a purge removes the file of this name in `current` (JNStorage.purgeDataOlderThan of 2.7)."""
+    """Return whether a purge removes the file of this name in `current` (JNStorage.purgeDataOlderThan of Hadoop
+    2.7).
+    """
     match = _FINALIZED.fullmatch(name) or _IN_PROGRESS.fullmatch(name)
     return match is not None and int(match[1]) < min_txid_to_keep

@@ -251,7 +251,7 @@ class JournalNode:
             return JournalState(journal.epochs.promised, self._http_port, self._from_url)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return a journal's VERSION to a node that formats itself (InterQJournalProtocol of 3.5)."""
+        """Return a journal's VERSION to a node that formats itself (InterQJournalProtocol of Hadoop 3.5)."""
         with self._working(journal_id) as journal:
             return journal.require_formatted()
 

@@ -33,7 +33,7 @@ class PeerNode(Protocol):
         """Return the node's finalized segments."""
 
     def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
-        """Return the URL of one of these segments."""
+        """Return the URL of a segment in the manifest."""
 
     def storage_info(self, journal_id: str) -> StorageInfo:
         """Return the journal's namespace; nodes before Hadoop 3.5 raise NoSuchRpcMethodError or NoSuchProtocolError."""
@@ -52,7 +52,7 @@ class RpcPeer:
     Args:
         user: the user in the calls.
         timeout: timeout of each call in seconds.
-        nameservice: nameservice of the journal; a 3.x node may need it to find the journal.
+        nameservice: nameservice of the journal; a Hadoop 3 node may need it to find the journal.
         clock, pause: function that returns monotonic seconds, and function that waits.
     """
 

@@ -91,7 +91,7 @@ def accept_recovery(
 
 
 def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: int, last: int) -> None:
-    """Finalize a segment that the writer has opened here, or whose recovery was accepted."""
+    """Finalize a segment that the writer has opened on this node, or whose recovery this node has accepted."""
     with journal.lock:
         journal.check(request)
         check_range(first, last)

@@ -2,12 +2,12 @@
 
 A node stores three numbers about its writers in `Epochs`.
 
-- `promised` only increases, so calls of an older epoch are refused permanently. The number is on disk before the
-  promise is reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
+- `promised` only increases, so calls with an older epoch are refused permanently. The number is on disk before the
+  promise is reported. A call with a newer epoch is also a promise, because a majority has granted that epoch.
 - `serial` is the number of the last call in an epoch, by which the node detects late and repeated calls. It starts over
   with each promise and each start of the process.
 - `writer` is the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted
-  epoch that has not begun a segment here does not know this node's transactions.
+  epoch that has not begun a segment on this node does not know this node's transactions.
 
 A segment is absent, open (this process writes it), in progress (a file that is not being written) or finalized.
 startLogSegment opens a segment, which then accepts batches without gaps. A failed write, a batch of another segment, a
@@ -175,7 +175,7 @@ def check_end(first: int, last: int, found_last: int) -> None:
 
 
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
-    """Refuse to finalize a segment that is not open here and that another writer may have written.
+    """Refuse to finalize a segment that is not open on this node and that another writer may have written.
 
     This check is stricter than Hadoop's check, which compares only the length. When a majority has accepted a copy,
     Hadoop's NameNode asks all nodes to finalize the copy, even nodes that have not accepted it. The NameNode needs
@@ -183,14 +183,14 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
 
     Args:
         epoch: epoch of the request.
-        accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not accepted.
-        writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
-            this writer's segments. Therefore, this writer began the newest segment, even if this node was restarted
-            after the segment was written.
-        newest: first txid of the newest segment here.
+        accepted_in: epoch in which this node accepted the recovery of the segment; None if it was not accepted.
+        writer: epoch of the writer that began the last segment on this node. Segments in progress from earlier writers
+            precede this writer's segments. Therefore, this writer began the newest segment, even if this node was
+            restarted after the segment was written.
+        newest: first txid of the newest segment on this node.
 
     Raises:
-        JournalOutOfSyncError: this copy may not be the copy to finalize.
+        JournalOutOfSyncError: this copy might not be the copy to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
         raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")

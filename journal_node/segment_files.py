@@ -139,7 +139,7 @@ class SegmentFiles:
                 _LOG.warning("%s: the obsolete %s cannot be removed: %s", self._disk.location, name, error)
 
     def move_in(self, source: str, first: int, last: int) -> bool:
-        """Store a fetched finalized segment; return whether it replaces this node's copy in progress.
+        """Store a fetched finalized segment; return whether it replaces this node's in-progress copy.
 
         The replaced copy is set aside.
         """
@@ -190,7 +190,7 @@ class SegmentFiles:
             self._disk.sync(segment.name)
 
     def same_as_fetched(self, first: int, last: int, epoch: int) -> bool:
-        """Return whether the copy in progress equals, up to `last`, the copy that the recovery of `epoch` fetched."""
+        """Return whether the in-progress copy equals, up to `last`, the copy that the recovery of `epoch` fetched."""
         own, fetched = names.in_progress(first), names.download(first, epoch)
         with self._disk.content(own) as one, self._disk.content(fetched) as other:
             return same_transactions(one, other, first, last)

@@ -53,7 +53,7 @@ def needed_answers(nodes: int) -> int:
 
 
 def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespace: StorageInfo | None = None) -> None:
-    """Format the unformatted `journal` like its peers, with their newest promise.
+    """Format the unformatted `journal` with the namespace and the newest promise of its peers.
 
     Until a segment begins, the node reports no segments to writers, because it may have had segments before it was
     wiped.
@@ -71,7 +71,8 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespa
 def replace_from_peers(
     journal_id: str, disk: JournalDisk, peers: Sequence[PeerNode], namespace: StorageInfo | None = None
 ) -> str | None:
-    """Format a damaged journal like its peers; return the new location of its files, or None if it is not damaged.
+    """Format a damaged journal as `format_from_peers` does; return the new location of its files, or None if it is not
+    damaged.
 
     Nothing is deleted: this node's files are moved to a folder next to the journal. Acknowledged transactions are on a
     majority of the nodes, which includes at least one of the nodes whose answers are required.

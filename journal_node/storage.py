@@ -176,7 +176,7 @@ class JournalStorage:
 
     @property
     def self_formatted(self) -> bool:
-        """Whether this node formatted itself and no segment has begun here since then."""
+        """Whether this node formatted itself and no segment has begun on this node since then."""
         return self.disk.exists(names.SELF_FORMATTED)
 
     def forget_self_formatted(self) -> None:

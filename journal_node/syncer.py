@@ -7,13 +7,13 @@ removes fetched segments that were not moved.
 
 Faults that cannot occur, with the reasons:
 
-- A transaction that was never on a majority is stored on this node. Only segments up to the committed txid are
-  requested, and `move_in_fetched` checks this again. All finalized copies of these segments have the same content.
-- The writer's open segment is replaced. The open segment is not missing when the round begins, and a segment is moved
-  only under the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was
+- A stored transaction that was never on a majority: only segments up to the committed txid are requested, and
+  `move_in_fetched` checks this again. All finalized copies of these segments have the same content.
+- A replacement of the writer's open segment: the open segment is not missing when the round begins, and a segment is
+  moved only under the lock that the writer's calls hold. An abandoned in-progress copy is set aside. A copy that was
   finalized at the same time has the same content.
-- A damaged or short segment is served. The whole file is checked before its temporary name changes.
-- A slow peer delays the writer. The lock is not held while a segment is fetched.
+- A damaged or short segment that is served: the whole file is checked before its temporary name changes.
+- A writer that waits for a slow peer: the lock is not held while a segment is fetched.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def missing_segments(
     """Return a peer's finalized, completely committed segments that do not overlap this node's finalized segments.
 
     Args:
-        open_first: first txid of the segment that is being written here; the writer will finalize it.
+        open_first: first txid of the segment that is being written on this node; the writer will finalize it.
     """
     return [
         log

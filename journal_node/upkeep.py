@@ -43,7 +43,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
 
 
 def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -> None:
-    """Create an empty journal like the peers' journals, with the newest epoch that a peer has promised.
+    """Create an empty journal for the namespace of the peers' journals, with the newest epoch that a peer has promised.
 
     This node may have had transactions before, so it reports no segments until a segment begins.
     """

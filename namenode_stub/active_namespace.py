@@ -25,7 +25,8 @@ __all__ = ["ActiveNamespace", "OperationRefusedError"]
 class ActiveNamespace:
     """Thread-safe client operations on the namespace of an active NameNode.
 
-    The attributes provide the operations of ClientProtocol; the methods are the simpler forms of the HTTP API.
+    The attributes provide the operations of ClientProtocol; the methods are simpler forms of some of them for the HTTP
+    API.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -83,42 +84,12 @@ class ActiveNamespace:
         caller = ClientCall(user, group)
         self.files.create(path, CreateModes(mode), caller, holder=client, replication=replication, overwrite=overwrite)
 
-    def add_block(self, path: str) -> int:
-        """Allocate the next block of an open file, whose last block must be full; return the block id."""
-        return self.files.add_block(path)
-
-    def complete(self, path: str, length: int = 0) -> None:
-        """Close a file; `length` is the length of its last block."""
-        self.files.close(path, length)
-
     def rename(self, src: str, dst: str, *, overwrite: bool = False) -> None:
         self.directories.rename(src, dst, overwrite=overwrite)
 
     def delete(self, path: str, *, recursive: bool = False) -> bool:
         """Delete a file or directory; return False if it does not exist."""
         return self.directories.delete(path, recursive=recursive)
-
-    def set_permission(self, path: str, mode: int) -> None:
-        self.attributes.set_permission(path, mode)
-
-    def set_owner(self, path: str, user: str = "", group: str = "") -> None:
-        self.attributes.set_owner(path, user, group)
-
-    def set_times(self, path: str, mtime: int = -1, atime: int = -1) -> None:
-        """Set times in ms since the epoch; -1 leaves a time unchanged."""
-        self.attributes.set_times(path, mtime, atime)
-
-    def set_replication(self, path: str, replication: int) -> bool:
-        """Set the replication factor; return False for a directory."""
-        return self.attributes.set_replication(path, replication)
-
-    def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
-        """Set the name and space quotas of a directory; -1 clears a quota."""
-        self.attributes.set_quota(path, ns_quota, ds_quota)
-
-    def roll(self) -> int:
-        """Roll the edit log; return the new segment's first transaction id."""
-        return self.transactions.roll()
 
     # ---- views ---------------------------------------------------------------------------------------------
 

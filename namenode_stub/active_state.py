@@ -10,10 +10,7 @@ from threading import Lock
 from flask import Blueprint
 
 from checkpointer.storage.usable_images import latest_image
-from console.blueprint import console_blueprint
-from console.sources import ConsoleSources
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.journal_protocol import JournalInfo
 from hadoop_rpc.namenode_protocol import namenode_service
@@ -35,9 +32,6 @@ from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
 from namenode_stub.rpc.services import client_service
 from namenode_stub.status_pages import StatusPages
 from namenode_stub.storage import write_seen_txid
-from servlets.change_guard import ChangeGuard
-from servlets.http_authenticator import restrict
-from servlets.image_transfer_servlet import image_transfer_blueprint
 
 _LOG = logging.getLogger(__name__)
 
@@ -161,7 +155,7 @@ class ActiveState:
         """
         # lock order: a thread that saves an image already holds the namespace's lock
         with self.namespace.transactions.lock, self._roll_lock:
-            first = self.namespace.roll()
+            first = self.namespace.transactions.roll()
             self._roller.rolled()
             write_seen_txid(self._parts.config.storage_directories, first)
             return first
@@ -197,14 +191,6 @@ class ActiveState:
         return [client, namenode_service(checkpoints)]
 
     def blueprints(self) -> list[Blueprint]:
-        transfer = image_transfer_blueprint(
-            self.images, reservations=self._parts.reservations, counter=self._parts.counter
+        return StatusPages(self._parts, self.images, self._report).blueprints(
+            namespace_blueprint(self.namespace, self.roll)
         )
-        pages = StatusPages(self._parts, self.images, self._report)
-        access = self._parts.access
-        return [
-            restrict(transfer, access, Resource.IMAGES),
-            restrict(namespace_blueprint(self.namespace, self.roll), access, Resource.CONTROL),
-            *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
-            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._parts.config.control_hosts)),
-        ]

@@ -35,7 +35,8 @@ class Administration:
 
     Args:
         images: notified of every saved image.
-        reservations: reservations of uploads, whose temporary files have the same names as the images saved here.
+        reservations: reservations of uploads, whose temporary files have the same names as the images that this object
+            saves.
         roll: rolls the edit log.
         folders: `current` folders for images.
         log_folder: folder for the output of `meta_save`.

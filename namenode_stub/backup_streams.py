@@ -61,7 +61,7 @@ class BackupStreams:
 
     Args:
         info: namespace of the edits.
-        connect: makes a client for host and port.
+        connect: makes a client for a host and a port.
     """
 
     def __init__(self, info: JournalInfo, connect: Callable[[str, int], JournalClient] | None = None) -> None:

@@ -225,7 +225,7 @@ def run(demo: Demo) -> None:
 
 
 def show_console(demo: Demo) -> None:
-    """Print the console's address; with `serves`, restart stub and daemon and wait for an interrupt."""
+    """Print the console's address; with `serves`, restart the stub and the daemon, and wait for an interrupt."""
     if not demo.serves:
         hint = "`make demo DEMO=--serve` keeps the daemon running, with its console at"
         demo.console.print(f"{hint} {demo.ports.daemon_url}/")
@@ -247,7 +247,7 @@ def _report(demo: Demo, state: NodeState) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit with code 1 on failure. `--serve` keeps stub and daemon running at the end."""
+    """Run the demo; exit with code 1 on failure. `--serve` keeps the stub and the daemon running at the end."""
     stage = partial(Demo, serves="--serve" in sys.argv[1:])
     run_demo(stage, run, "two checkpoints made, uploaded, verified", show_console)
 

@@ -118,7 +118,9 @@ class DemoStage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """Stop all processes in reverse order of their start, because a process may need earlier ones."""
+        """Stop all processes in reverse order of their start, because a process may need processes that started
+        earlier.
+        """
         for process in reversed(self.processes):
             self.stop(process)
 
@@ -192,8 +194,8 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the location of the logs, and exit with code 1. SIGTERM ends the demo like Ctrl-C.
-    The function also ends background compilers that the demo's processes started.
+    On failure, print a sentence and the location of the logs, and exit with code 1. SIGTERM ends the demo as Ctrl-C
+    does. The function also ends background compilers that the demo's processes started.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ[UNTIL] = str(os.getpid())

@@ -30,7 +30,7 @@ class ShuttingDownError(NotServingError):
 
 
 class StandbyRefusalError(NotServingError):
-    """Refusal by a NameNode that is a standby, or is becoming one; this is not a fault."""
+    """Refusal by a NameNode that is a standby or is becoming a standby; such a refusal is not a fault."""
 
     def __init__(self) -> None:
         super().__init__(

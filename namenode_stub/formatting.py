@@ -73,7 +73,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
         policies.policies.add(id=number, state=pb.DISABLED)
     caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
     inodes = pb.INodeSection(lastInodeId=ROOT_INODE_ID, numInodes=1)
-    # like a NameNode, write zeros instead of omitting the fields
+    # as a NameNode does, write zeros instead of omitting the fields
     secrets_section = pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
     return {
         "NS_INFO": encode_delimited(names),

@@ -23,22 +23,22 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     """Make the blueprint of POST /namespace/OPERATION with a JSON object of arguments, and of GET
     /namespace/{status,list,tree}.
 
-    400 means invalid arguments, 409 a refusal by the namespace, and 503 that the NameNode does not serve. Each of these
-    responses contains the reason in `error`.
+    400 means invalid arguments, 409 a refusal by the namespace, and 503 that the NameNode does not serve requests. Each
+    of these responses contains the reason in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
         "mkdirs": namespace.mkdirs,
         "create": namespace.create,
-        "add_block": namespace.add_block,
-        "complete": namespace.complete,
+        "add_block": namespace.files.add_block,
+        "complete": namespace.files.close,
         "rename": namespace.rename,
         "delete": namespace.delete,
-        "set_permission": namespace.set_permission,
-        "set_owner": namespace.set_owner,
-        "set_times": namespace.set_times,
-        "set_replication": namespace.set_replication,
-        "set_quota": namespace.set_quota,
+        "set_permission": namespace.attributes.set_permission,
+        "set_owner": namespace.attributes.set_owner,
+        "set_times": namespace.attributes.set_times,
+        "set_replication": namespace.attributes.set_replication,
+        "set_quota": namespace.attributes.set_quota,
         "roll": roll,
     }
     signatures = {name: inspect.signature(operation, eval_str=True) for name, operation in operations.items()}

@@ -127,8 +127,8 @@ class StubImages:
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
         """Return the reason to refuse an image; None to accept it.
 
-        Refuse an image that is ahead of the edit log, and a rollback image without a rolling upgrade. Like Hadoop 3.3
-        and later, also refuse an image too soon after the last image.
+        Refuse an image that is ahead of the edit log, and a rollback image without a rolling upgrade. As in Hadoop 3.3
+        and newer, also refuse an image too soon after the last image.
         """
         durable = self._durable_txid()
         if txid > durable:

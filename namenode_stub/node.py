@@ -47,16 +47,16 @@ _LOG = logging.getLogger(__name__)
 class NameNodeStub:
     """A NameNode over formatted storage, active or a standby of another NameNode.
 
-    A context manager. Entering loads the image; an active NameNode also fences previous writers, finalizes open
-    segments, starts a segment and serves. Leaving refuses changes, finalizes the segment, and then ends all service.
-    When the edit log or a required journal fails, the NameNode answers every request about the namespace with 503 and
-    the reason, and refuses checkpoints. A NameNode that another NameNode has replaced as active detects the loss in the
-    same way, and stops.
+    The object is a context manager. Its start loads the image; an active NameNode also fences previous writers,
+    finalizes open segments, starts a segment and serves. Its end refuses changes, finalizes the segment, and then ends
+    all service. When the edit log or a required journal fails, the NameNode answers every request about the namespace
+    with 503 and the reason, and refuses checkpoints. A NameNode that another NameNode has replaced as active detects
+    the loss in the same way, and stops.
 
     With automatic failover, the NameNode always starts as a standby, and its controller makes it active.
 
     Attributes:
-        fail_stop: `FailStop` of the present state.
+        fail_stop: `FailStop` of the current state.
         shutdown_requested: set to end the process, for example by `request_shutdown`.
     """
 
@@ -121,7 +121,7 @@ class NameNodeStub:
     def images(self) -> StubImages:
         return self._state.images
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def __enter__(self) -> NameNodeStub:
         """Start the NameNode.

@@ -1,4 +1,4 @@
-"""Replaces the live namespace's base image by a newer one, so that the delta contains only later edits."""
+"""Replaces the live namespace's base image with a newer image, so that the delta contains only later edits."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Rebaser:
                 _LOG.warning("the namespace keeps its base image at txid %d: %s", self._base_txid, error)
 
     def rebase(self) -> bool:
-        """Replace the base by the newest image; return False if this is not worthwhile or was stopped.
+        """Replace the base with the newest image; return False if a rebase is not worthwhile or was stopped.
 
         Raises:
             HdfsError, OSError: the image or the edits cannot be read or have been purged; nothing changed.

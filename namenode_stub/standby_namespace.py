@@ -95,7 +95,7 @@ class StandbyNamespace:
         """Whether the namespace still follows the edits."""
         return not self._stopping.is_set()
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Load the newest image and begin to follow.

@@ -10,10 +10,7 @@ from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_edit_source import open_edit_source
 from checkpointer.storage.usable_images import latest_image
-from console.blueprint import console_blueprint
-from console.sources import ConsoleSources
 from engine.loaded_image import LoadedImage
-from hadoop_common.access import Resource
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import namenode_queries
 from hadoop_rpc.service import Service
@@ -24,9 +21,6 @@ from namenode_stub.rpc.checkpoint_calls import NodeQueries
 from namenode_stub.standby_namespace import StandbyNamespace
 from namenode_stub.status_pages import StatusPages
 from node_state.state import NodeState, RoleDetails
-from servlets.change_guard import ChangeGuard
-from servlets.http_authenticator import restrict
-from servlets.image_transfer_servlet import image_transfer_blueprint
 
 
 class StandbyState:
@@ -43,7 +37,7 @@ class StandbyState:
         """Prepare the state without loading anything.
 
         Raises:
-            StorageError: shared edits are not configured or belong to another namespace, or there is no image here.
+            StorageError: shared edits are not configured or belong to another namespace, or this node has no image.
         """
         self._parts = parts
         settings = parts.config.standby
@@ -118,17 +112,7 @@ class StandbyState:
         return [namenode_queries(questions)]
 
     def blueprints(self) -> list[Blueprint]:
-        transfer = image_transfer_blueprint(
-            self.images, reservations=self._parts.reservations, counter=self._parts.counter
-        )
-        pages = StatusPages(self._parts, self.images, self)
-        access = self._parts.access
-        return [
-            restrict(transfer, access, Resource.IMAGES),
-            restrict(refusing_blueprint(), access, Resource.CONTROL),
-            *(restrict(each, access, Resource.STATE) for each in pages.blueprints()),
-            console_blueprint(ConsoleSources(pages.status), access, ChangeGuard(self._parts.config.control_hosts)),
-        ]
+        return StatusPages(self._parts, self.images, self).blueprints(refusing_blueprint())
 
     def report(self) -> dict[str, Any]:
         """Return the fields for GET /status.

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from flask import Blueprint, Response, jsonify
 
 from checkpointer.storage.inspector import list_images
+from console.blueprint import console_blueprint
+from console.sources import ConsoleSources
+from hadoop_common.access import Resource
 from hadoop_common.errors import HdfsError
 from hadoop_common.product import product_version
 from namenode_stub.image_store import StubImages
@@ -21,7 +24,10 @@ from node_state.beans import NodeFacts, fs_namesystem_bean, namenode_info_bean, 
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from node_state.state import NodeState
 from servlets.application import create_application
+from servlets.change_guard import ChangeGuard
 from servlets.conf import conf_blueprint
+from servlets.http_authenticator import restrict
+from servlets.image_transfer_servlet import image_transfer_blueprint
 from servlets.jmx import Bean, jmx_blueprint
 from site_config.merge_keys import (
     SNAPSHOT_CAPTURE_OPENFILES,
@@ -68,7 +74,7 @@ class ReportedState(Protocol):
 
 
 class StatusPages:
-    """Blueprints of the pages; each request reads the node's present state."""
+    """Blueprints of the pages; each request reads the node's current state."""
 
     def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
         self._parts = parts
@@ -76,19 +82,28 @@ class StatusPages:
         self._state = state
         self._release = parts.release.version
 
-    def blueprints(self) -> list[Blueprint]:
-        return [
+    def blueprints(self, control: Blueprint) -> list[Blueprint]:
+        """Return the pages, the transfer of images, the console, and `control`, which changes the namespace."""
+        parts, access = self._parts, self._parts.access
+        transfer = image_transfer_blueprint(self._images, reservations=parts.reservations, counter=parts.counter)
+        pages = (
             self._status_blueprint(),
             jmx_blueprint(self._beans),
             conf_blueprint(REPLAY_SETTINGS),
             metrics_blueprint(self._metrics),
+        )
+        return [
+            restrict(transfer, access, Resource.IMAGES),
+            restrict(control, access, Resource.CONTROL),
+            *(restrict(each, access, Resource.STATE) for each in pages),
+            console_blueprint(ConsoleSources(self.status), access, ChangeGuard(parts.config.control_hosts)),
         ]
 
     def status(self) -> dict[str, Any]:
         """Return the response to GET /status.
 
         - `role`: active or standby;
-        - `failure`: reason why the NameNode does not serve, "" while it serves;
+        - `failure`: reason why the NameNode does not serve requests, "" while it serves them;
         - `checkpointTxid`: transaction id of the newest image;
         - `rpcAddress`: address of the RPC server, "" if there is none;
         - `images`: files in the first readable directory;

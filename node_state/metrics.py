@@ -1,6 +1,6 @@
 """GET /metrics: the state of a daemon for Prometheus, based on one snapshot per scrape.
 
-The fields of the state declare most metrics (`state.gauge`, `state.counter`); this module creates the others.
+The fields of the state declare most metrics (`state.gauge`, `state.counter`); this module creates the other metrics.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ class TargetState:
         at: time of the last offer.
         failures: number of consecutive failed transfers; 0 while another daemon uploads.
         primary: whether the NameNode accepted our last image.
-        namenode_id: id of the NameNode in the nameservice, "" without HA.
+        namenode_id: id of the NameNode in the nameservice, "" if the nameservice has no HA.
         state: last reported state of the NameNode (active, standby or observer), "" if it does not report its state.
-        sent_bytes, total_bytes: progress of the image that is being sent; None without a transfer.
+        sent_bytes, total_bytes: progress of the image that is being sent; None if no image is being sent.
         takes_from: time from which the NameNode accepts an image with few transactions; None if it may accept an image
             now.
         reported_at: time when the NameNode last received an image from any checkpointer, according to its report; None
@@ -257,7 +257,7 @@ class CheckpointRecord:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. The phase began at `phase_since`,
             and has processed `phase_done` of `phase_total` transactions (in replay) or bytes; the total is None if
             unknown.
-        looked_at: last time when the positions of image and edits were determined.
+        looked_at: last time when the positions of the image and the edits were determined.
         saved_at: time when the last image was complete on disk. `saved_txid`, `image_bytes` and `last_reason` (urgent,
             txns, period or forced) describe that image.
         last_outcome: result of the last offered image, "" before the first: taken, too recent (until
@@ -346,20 +346,21 @@ class NodeState:
             delay.
         image_txid: newest image of this node; -1 if there is none. `journal_txid` is the newest edit, and
             `transactions_behind` the number of transactions that no image contains.
-        error: reason why storage or journal cannot be read now, which is also an alarm. In that case, `image_txid` and
-            `journal_txid` are the last known values, and `transactions_behind` is None.
+        error: reason why the storage or the journal cannot be read now, which is also an alarm. In that case,
+            `image_txid` and `journal_txid` are the last known values, and `transactions_behind` is None.
         alarms: one sentence for each problem that requires an operator's attention; some problems do not prevent
             checkpoints.
         next_steps: next step for each alarm, by the alarm's sentence.
         alarm_kinds: kind of each alarm (`ALARM_KINDS`), by the alarm's sentence.
-        silences: silences, by kind of alarm. `acknowledgements` are the acknowledgements, by the alarm's sentence.
+        silences: silences in effect, by kind of alarm. `acknowledgements` contains the acknowledgements in effect, by
+            the alarm's sentence.
         cluster_id: cluster id of the namespace, None while unknown.
         storage: state of each storage directory by path: "in use", or the reason why it was dropped.
         storage_space: space of each directory in use, by path.
         enabled: whether this node makes checkpoints at all. `cancelled` is the reason why no checkpoint may begin now,
             or None if a checkpoint may begin.
         checkpoint_at: time when the newest image was made, as reported by the NameNode, or else time when our image was
-            written; None without an image. `seconds_since_checkpoint` is the image's age.
+            written; None if there is no image. `seconds_since_checkpoint` is the image's age.
         failures_in_row: number of failed attempts since the last success. `retry_at` is the earliest time of the next
             attempt.
         archive, lake, report: states of these functions; None if not configured.

@@ -8,6 +8,7 @@ from typing import Any
 
 from hadoop_common.quantities import ago_text, counted, duration
 from hadoop_common.text_layout import byte_count, wrapped
+from node_state.state import LeaderState, from_json
 
 _LABEL = 16
 
@@ -33,6 +34,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     if state.get("cancelled"):
         stop = state["cancelled"]
         yield "cancelled", f"no checkpoint can begin for {duration(stop['secondsLeft'])}: {stop['reason']}"
+    if state.get("leader"):
+        yield "leadership", str(from_json(LeaderState, state["leader"]))
     if not state.get("enabled", True):
         yield "checkpoints", "switched off by the configuration"
     yield "image", _image(state, now)
@@ -64,7 +67,8 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
 def _image(state: Mapping[str, Any], now: float) -> str:
     txid = state.get("imageTxid")
     parts = ["none" if txid == -1 else "unknown" if txid is None else f"txid {txid}"]
-    if state.get("savedAt") is not None:
+    # the newest image may have been fetched since, or the last image may be a rollback image
+    if state.get("savedAt") is not None and state.get("savedTxid") == txid:
         parts.append(f"made {ago_text(state['savedAt'], now)} ({_reason(state.get('lastReason'))})")
         if state.get("imageBytes"):
             parts.append(byte_count(state["imageBytes"]))
@@ -79,7 +83,8 @@ def _edits(state: Mapping[str, Any]) -> str:
     behind, journal = state.get("transactionsBehind"), state.get("journalTxid")
     if behind is None or journal is None:
         return "unknown"
-    return f"{counted(behind, 'transaction')} without an image; the newest is {journal}"
+    newest = f"; the newest is {journal}" if journal >= 0 else ""
+    return f"{counted(behind, 'transaction')} without an image{newest}"
 
 
 def _target(target: Mapping[str, Any], now: float) -> str:

@@ -30,7 +30,7 @@ _OLD_SECONDS = 30 * 86_400
 def archive_classes() -> str:
     """Make the archive for the Java that commands use, unless it exists; return a sentence about the result.
 
-    The sentence is empty if the archive exists, or if PySpark or Java is missing. It also reports an OSError.
+    The sentence is empty if the archive exists, or if PySpark or Java is missing. The sentence also reports an OSError.
     """
     try:
         archive = archive_file(real_java_home(os.environ))

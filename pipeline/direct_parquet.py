@@ -63,7 +63,7 @@ def write_parquet(
     try:
         write = partial(_write_parts, source, str(folder), compression)
         rows = sum(collect_results(context.parallelize(parts, len(parts)).mapPartitions(write), len(parts)))
-        for left in folder.glob(f"{_UNFINISHED}*"):  # by killed attempts
+        for left in folder.glob(f"{_UNFINISHED}*"):  # folders that killed attempts left
             left.unlink()
         (folder / _SUCCESS).touch()
         fsync_directory(folder)
@@ -83,7 +83,7 @@ def _write_parts(source: FsImageDataSource, folder: str, compression: str, parts
 
 
 def _write(batches: Iterator[pa.RecordBatch], folder: Path, number: int, compression: str) -> int:
-    """Write one file, or no file without rows; a repeated attempt replaces the file with the same rows."""
+    """Write one file, or none if there are no rows; a repeated attempt replaces the file with the same rows."""
     import pyarrow as arrow
     import pyarrow.parquet as pq
 

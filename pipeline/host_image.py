@@ -159,7 +159,7 @@ class DirectoryPaths:
         ids: inode ids.
         parents: row of each directory's parent, -1 for the root and for a directory without a parent.
         in_tree: whether the directory is reachable from the root; other directories have no path.
-        bounds: start of each path in `paths`, then the end of the last.
+        bounds: start of each path in `paths`, followed by the end of the last path.
         paths: bytes of all paths, concatenated, without a trailing slash; the root's path is empty.
     """
 
@@ -203,7 +203,7 @@ class HostImage:
 
     @classmethod
     def open(cls, path: Path, scratch: Path, staged: str = "") -> HostImage:
-        """Open the image at `path`; build its index in `scratch` unless another process on this host already has.
+        """Open the image at `path`; build its index in `scratch` if this host does not yet have the index.
 
         Args:
             staged: name under which Spark sent a copy to each executor on this host; all copies share one index.
@@ -212,7 +212,7 @@ class HostImage:
         the copies, one process of each executor checks the MD5 of its copy.
 
         Raises:
-            ImageFormatError: the image is damaged, see the subclasses.
+            ImageFormatError: the image is damaged; see the subclasses.
             ImageStorageError: the file cannot be read, or its index cannot be written.
             SourceFileError: the file does not exist.
         """
@@ -220,7 +220,7 @@ class HostImage:
 
     @classmethod
     def indexed(cls, image: ImageFile, scratch: Path) -> HostImage:
-        """Return an open image with its index, see `open`. The caller closes the image; no process caches it."""
+        """Return an open image with its index; see `open`. The caller closes the image; no process caches it."""
         return cls._indexed(image, scratch, _identity(image.path))
 
     @classmethod
@@ -253,7 +253,7 @@ class HostImage:
 
     @functools.cached_property
     def root_slot(self) -> int:
-        """Slot of the root directory, or -1 without a root directory."""
+        """Slot of the root directory, or -1 if the image has no root directory."""
         return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:
@@ -285,7 +285,7 @@ def _identity(path: Path, staged: str = "") -> str:
         raise SourceFileError(
             f"cannot read {path}: {error}", hint="Check the path; all hosts of a cluster must share it."
         ) from error
-    # copies for several executors differ in path and time, so the name identifies a file: Spark keeps one file per name
+    # copies for several executors differ in path and time, so the name identifies a file; Spark keeps one file per name
     which = (staged,) if staged else (os.path.realpath(path), str(at.st_mtime_ns))
     text = "\0".join((*which, str(at.st_size), str(_FORMAT)))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -31,7 +31,7 @@ _HINT = "Install Java 17 or newer (Debian: apt-get install openjdk-17-jre-headle
 
 
 def find_java_home(environment: Mapping[str, str]) -> Path:
-    """Return a folder whose `bin/java` can run Spark 4, see the module.
+    """Return a folder whose `bin/java` can run Spark 4; see the docstring of the module.
 
     A JAVA_HOME that is too old is an error, because the user chose it.
 
@@ -88,7 +88,7 @@ def _bundled() -> Path:
 
 
 def _wrapped(home: Path) -> Path:
-    """Return a Java home whose `java` runs the `java` of `home`, see the module.
+    """Return a Java home whose `java` runs the `java` of `home`; see the docstring of the module.
 
     The folder is among the user's temporary files; all processes of the user share it.
     """

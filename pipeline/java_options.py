@@ -12,7 +12,7 @@ LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM flags for short jobs on this host: the garbage collector and the compiler that start fastest."""
 
 NO_WARNINGS = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""Without this flag, a JVM that cannot use an archive prints the reason on standard output."""
+"""Without these flags, a JVM that cannot use an archive prints the reason on standard output."""
 
 
 def spark_jars() -> Path | None:
@@ -25,7 +25,7 @@ def spark_jars() -> Path | None:
 def archive_file(home: Path) -> Path:
     """Return the archive for the Java in `home` and the installed PySpark; the file may be missing.
 
-    The archive is in NUMBA_CACHE_DIR, like compiled kernels, or in the user's cache folder.
+    The archive is in NUMBA_CACHE_DIR, as compiled kernels are, or in the user's cache folder.
     """
     release = home / "release"
     java = release.read_text(errors="replace") if release.is_file() else str(home)

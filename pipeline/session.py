@@ -32,7 +32,7 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 
 
 def suppress_py4j_logs() -> None:
-    """Suppress py4j's tracebacks about interrupts and an ended JVM, for the rest of the process.
+    """Suppress py4j's tracebacks about interrupts and an ended JVM until the process ends.
 
     The suppression is permanent, because Python may free objects of an ended JVM at any time, and py4j logs each
     failure.
@@ -42,7 +42,7 @@ def suppress_py4j_logs() -> None:
 
 
 _java_started = threading.Event()
-"""Set once this process has a context, because PySpark keeps the JVM for later contexts."""
+"""This event is set once this process has had a context, because PySpark keeps the JVM for later contexts."""
 _LOCAL = re.compile(r"local(\[|$)")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"
@@ -94,11 +94,11 @@ def build_context(
     """Start Spark without SQL, which starts faster, or use the existing context of this process.
 
     Args:
-        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, otherwise all local
+        master: e.g. `local[4]`, `spark://host:7077`, `yarn`; None for the master of `spark-submit`, or else all local
             cores.
         driver_memory: heap of the driver's JVM; in local mode the executors share this heap.
         conf: further settings, which override our settings.
-        small: whether the input is small, so that compilers and planners would take most of the time; ignored on a
+        small: whether the input is so small that compilers and planners would take most of the time; ignored on a
             cluster.
 
     Raises:
@@ -137,7 +137,7 @@ def stop_context(context: SparkContext) -> None:
 
 
 def early_daemon(master: str | None) -> AbstractContextManager[None]:
-    """Return a context manager in which a session for this master starts faster, see `pipeline.python_daemon`."""
+    """Return a context manager in which a session for this master starts faster; see `pipeline.python_daemon`."""
     return start_early() if _is_local(master) and not _java_started.is_set() else nullcontext()
 
 

@@ -29,7 +29,7 @@ class SourceKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to read, with the information with which every process of a job finds the file.
+    """A file to read, with the information that every process of a job needs to find the file.
 
     Attributes:
         path: path on the driver.
@@ -144,7 +144,7 @@ class LocalLister:
 
 
 def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
-    """Resolve a local path, see `find_files`.
+    """Resolve a local path; see `find_files`.
 
     Raises:
         SourceFileError: no file of this kind was found.
@@ -170,7 +170,7 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
 
 
 def is_pattern(uri: str) -> bool:
-    """Return whether a path is a pattern like Hadoop's globs; an existing local path is not a pattern."""
+    """Return whether a path is a pattern, as Hadoop's globs are; an existing local path is not a pattern."""
     return any(sign in uri for sign in "*?[{") and not (is_local(uri) and local_path(uri).exists())
 
 
@@ -190,7 +190,7 @@ def _without_braces(pattern: str) -> Iterator[str]:
 
 
 def matched(names: Iterable[str], kind: SourceKind) -> list[str]:
-    """Select the sources among matches of a pattern: the files with valid names, otherwise all except digests."""
+    """Select the sources among matches of a pattern: files with valid names, or else all files except digest files."""
     present = list(names)
     if kind is SourceKind.IMAGE:
         chosen = [name for name in present if (image := parse_image(name)) and not image.rollback]

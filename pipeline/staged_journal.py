@@ -32,7 +32,7 @@ def is_journal(uri: str) -> bool:
 
 
 def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progress: bool) -> list[Path]:
-    """Copy the segments of a journal into `folder`, and an open segment up to its last confirmed transaction.
+    """Copy the segments of a journal into `folder`; copy an open segment up to its last confirmed transaction.
 
     Args:
         values: values of the configured keys in `KEYS`.

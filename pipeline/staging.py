@@ -46,7 +46,7 @@ _PREFIX = "checkpointer-staging-"
 _SOCKET = "socket"
 _SHORT_FOLDERS = ("/tmp", "/var/tmp")
 _MAX_ADDRESS_BYTES = 103  # bytes of sockaddr_un.sun_path: 108 on Linux, 104 elsewhere, with a zero at its end
-_TIMEOUT_SECONDS = 6 * 3600.0  # an image of 100 GB at 5 MB/s
+_TIMEOUT_SECONDS = 6 * 3600.0  # enough for an image of 100 GB at 5 MB/s
 
 
 def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
@@ -96,8 +96,8 @@ class Stager:
         """Resolve `uri` and fetch its files.
 
         Raises:
-            SourceFileError: no file of this kind was found, it cannot be read, or the session already read another file
-                of this name or another version of this file.
+            SourceFileError: no file of this kind was found, it cannot be read, or the session has already read another
+                file with this name or another version of this file.
         """
         from pipeline.staged_journal import is_journal
 
@@ -118,7 +118,7 @@ class Stager:
             return self._send(origin)
 
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
-        """Return a BookKeeper journal's segments as files; an open segment up to its last confirmed transaction."""
+        """Return a BookKeeper journal's segments as files; an open segment ends at its last confirmed transaction."""
         from pyspark import SparkFiles
 
         from pipeline.staged_journal import KEYS, copy_segments

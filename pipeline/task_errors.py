@@ -64,7 +64,7 @@ def typed_error(error: BaseException) -> HdfsError | None:
 
 
 def raise_typed_errors() -> None:
-    """Make PySpark raise the typed errors of our data sources, with hints as notes, for the rest of the process.
+    """Make PySpark raise the typed errors of our data sources, with hints as notes, until the process ends.
 
     PySpark's errors contain the message between stacks of Python and Java. Every call to Java in every session uses the
     replaced function; if a release of PySpark lacks this function, PySpark's errors remain.

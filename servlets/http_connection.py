@@ -259,7 +259,7 @@ class HttpChannel(Channel):
         self._port.work(self, self._http, event)
 
     def _escaped(self, data: bytes) -> bytes:
-        """Replace bytes outside ASCII in the first line by %XX, because Hadoop's clients send names unescaped."""
+        """Replace bytes outside ASCII in the first line with %XX, because Hadoop's clients send names unescaped."""
         if not self._in_first_line:
             return data
         line, end, rest = data.partition(b"\n")

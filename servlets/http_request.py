@@ -1,4 +1,4 @@
-"""Requests of the HTTP server: the WSGI environment and bounded streams of their bodies."""
+"""Requests to the HTTP server: the WSGI environment and bounded streams of their bodies."""
 
 from __future__ import annotations
 

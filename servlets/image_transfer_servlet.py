@@ -178,7 +178,7 @@ class _ImageServlet:
 
 
 def _stored_digest(path: Path) -> str | None:
-    # segments have no digest file; like Hadoop, serve an image even if its digest file is missing
+    # segments have no digest file; as in Hadoop, serve an image even if its digest file is missing
     try:
         return read_md5_file(path).hex()
     except MissingDigestError:

@@ -54,7 +54,7 @@ def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
 
 
 def _split(text: str) -> list[str]:
-    """Split bean and attribute; as in Java, ignore empty parts at the end."""
+    """Split a bean and its attribute; as in Java, ignore empty parts at the end."""
     parts = text.split("::")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()

@@ -46,7 +46,7 @@ def families_blueprint(families: Callable[[], Iterable[Metric]]) -> Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class MetricFamilies:
-    """Maker of metric families. An unknown value has HELP and TYPE, but no sample.
+    """Factory for metric families. An unknown value has HELP and TYPE, but no sample.
 
     Attributes:
         prefix: prefix of all names.

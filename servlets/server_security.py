@@ -28,7 +28,7 @@ class ServerSecurity:
 
     Attributes:
         access: access decisions.
-        own_user: short name of our principal, "" without a principal.
+        own_user: short name of our principal, "" if this process has no principal.
         rpc_security, authenticator: authentication of RPC servers and of web servers; None if there is none.
         header_bytes: maximum size of request headers.
 
@@ -104,7 +104,7 @@ def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
 
 
 def _secret(kerberos: ServerKerberos) -> bytes:
-    """Return the content of the secret file, or b"" without a secret file."""
+    """Return the content of the secret file, or b"" if no secret file is configured."""
     if kerberos.secret_file is None:
         return b""
     try:

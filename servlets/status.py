@@ -70,7 +70,7 @@ class ProbeResult:
 
 
 class CheckpointTrigger(Protocol):
-    """Callback that runs a checkpoint, or joins the running one, and returns when the checkpoint has ended.
+    """Callback that runs a checkpoint, or joins a running checkpoint, and returns when the checkpoint has ended.
 
     `force` makes a checkpoint even if no checkpoint is pending. If `wait` is false, the call returns STARTED
     immediately. BUSY means that the caller cannot join the running checkpoint. UNAVAILABLE means that no checkpoint can
@@ -81,8 +81,8 @@ class CheckpointTrigger(Protocol):
 
 
 class CancelTrigger(Protocol):
-    """Callback that ends a running checkpoint or upload at its next safe point, and blocks new ones for `prevent_for`
-    seconds.
+    """Callback that ends a running checkpoint or upload at its next safe point, and blocks new checkpoints and uploads
+    for `prevent_for` seconds.
 
     The call returns when no checkpoint or upload is running.
     """

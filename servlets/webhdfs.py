@@ -49,7 +49,7 @@ class WebHdfsSource(Protocol):
         """Return headers for a response that was read from `browser`."""
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
-        """Return the refusal of an operation that is not supported here."""
+        """Return the refusal of an operation that this source does not support."""
 
 
 class WebHdfsCaller(NamedTuple):

@@ -27,8 +27,8 @@ class Identity:
     """The nameservice of this node, and the node's id in the nameservice.
 
     Attributes:
-        nameservice: "" without nameservices.
-        namenodes: ids of the nameservice's NameNodes, empty without HA.
+        nameservice: "" if no nameservices are configured.
+        namenodes: ids of the nameservice's NameNodes, empty if the nameservice has no HA.
         own_id: this node's id among `namenodes`, or "" if this node is not a NameNode of the nameservice.
     """
 
@@ -184,7 +184,7 @@ def _port_of_server(configuration: Configuration, key: str, port: int) -> int:
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
     """Return the hosts and ports of the RPC servers of the NameNodes in `namenode_urls`, in the same order.
 
-    Like Hadoop's checkpointers, prefer the service RPC address (NameNode.getServiceAddress). Without HA, fs.defaultFS
+    As Hadoop's checkpointers do, prefer the service RPC address (NameNode.getServiceAddress). Without HA, fs.defaultFS
     may define the address.
 
     Raises:

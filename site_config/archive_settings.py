@@ -104,7 +104,7 @@ class ArchiveSettings:
     """Settings of a daemon's archive. Times are in seconds.
 
     Attributes:
-        directory: directory or URL, "" without an archive.
+        directory: directory or URL, "" if no archive is configured.
         key_file: file with the key, "" if the archive is not encrypted.
         keep: retention rules; without rules, the archive keeps everything.
         lag_alarm: time without progress before an alarm; 0 disables the alarm.

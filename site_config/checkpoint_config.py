@@ -110,7 +110,7 @@ class CheckpointConfig:
         tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the tail also reads the open segment.
         log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
-        roll_retries: number of roll requests to each NameNode.
+        roll_retries: maximum number of requests to each NameNode for one roll.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of this node's HTTP and HTTPS servers; port 0 means any free port.
         rpc_bind_address: address of a backup node's RPC server; port 0 means any free port.
@@ -136,13 +136,13 @@ class CheckpointConfig:
         permissions: whether this node checks permissions for these reads.
         supergroup: group whose members may read everything.
         group_cache_seconds: time for which a user's groups are cached for these reads.
-        lake_directory: directory or URI of the lake, "" without a lake.
+        lake_directory: directory or URI of the lake, "" if no lake is configured.
         lake_images_retained: number of images to keep in the lake; 0 keeps all.
         lake_master, lake_driver_memory: Spark's master, and the heap of its driver, for the lake.
         report_daily: whether the daemon makes a report about the first image of each day.
         report_directory: directory of these reports; "" means `reports` in the first storage directory.
         reports_retained: number of reports to keep.
-        report_paths: file with path sets and tables, "" without one.
+        report_paths: file with path sets and tables, "" if no file is configured.
         report_memory: memory limit of each process of a report, in bytes.
         texts: values in files as strings, for log lines about changes.
         conf_dir: directory of the configuration, for child processes; None if unknown.
@@ -265,7 +265,7 @@ class CheckpointConfig:
     def with_faults(
         cls, configuration: Configuration, role: Role, *, namenodes: bool = True
     ) -> tuple[CheckpointConfig, tuple[ConfigurationFault, ...]]:
-        """Read the settings of `role` like `from_configuration`; return them with substitutes for faulty values, and
+        """Read the settings of `role` as `from_configuration` does; return them with substitutes for faulty values, and
         all faults.
 
         Raises:
@@ -405,7 +405,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the quorum settings that apply to readers; all others apply to writers."""
+        """Return the quorum settings that apply to readers; all other settings apply to writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),

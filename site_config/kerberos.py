@@ -71,7 +71,7 @@ class KerberosSettings:
     Attributes:
         upload_principals: principals that may send images, each with the key that grants this right (ImageServlet).
         administrators: value of dfs.cluster.administrators, who may also send images; "" if unset.
-        server: settings of our servers; None without a keytab, which servers require.
+        server: settings of our servers; None if there is no keytab, which servers require.
     """
 
     login: KerberosLogin

@@ -266,8 +266,8 @@ STANDBY_REBOOTSTRAP = ConfigKey(
     "checkpointer.standby.rebootstrap",
     "true",
     SWITCH,
-    "Whether a standby fetches the active NameNode's newest image if edits before that image are missing. Specific to "
-    "the checkpointer.",
+    "Whether a standby fetches the active NameNode's newest image if edits before that image are missing or damaged. "
+    "Specific to the checkpointer.",
 )
 STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",

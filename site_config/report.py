@@ -28,7 +28,7 @@ class KeySetting:
         alias: the deprecated name in the file, "" if the file uses `name`.
         overridden_by: the more specific key whose value applies instead, or "" if this key applies.
         reason: reason why the key is ignored or refused, or the probable spelling of an unknown key.
-        default, release2_default: defaults of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
+        default, release2_default: defaults of Hadoop 3.4 and of Hadoop 2.7; None if Hadoop 2.7 does not have the key.
     """
 
     name: str

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.edits import MIXES
 from engine.warm_up import warm_up
 from image_format.compiling.mode import compiled_kernels
 from pipeline.warm_up import compile_kernels
@@ -30,9 +29,8 @@ def of_merges(_: Path) -> None:
 
 
 def of_benchmarks_and_tools(folder: Path) -> None:
-    """Generate the benchmarks' images and edits of every mix, and run every tool on recorded images."""
-    for mix in MIXES:
-        make(folder / mix, mix, snapshots=True)
+    """Generate an image as for the benchmarks, and run every tool on recorded images."""
+    make(folder / "generated", snapshots=True)
     before, after = _CASE.image("before"), _CASE.image("after")
     compile_kernels()
     run_cli("image", "diff", before, after)

@@ -11,7 +11,7 @@ HERE = "127.0.0.1"
 
 
 class LoopbackRelay:
-    """A context manager that accepts connections for `target`; `serve` handles each.
+    """A context manager that accepts connections for `target`; `serve` handles each connection.
 
     Attributes:
         address: host:port to which clients connect.

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from unittest import mock
 
 _WAIT = 600.0
 Script = Callable[[socket.socket], object]
@@ -55,3 +56,21 @@ def saying(answer: bytes) -> Script:
         peer.sendall(answer)
 
     return say
+
+
+@contextmanager
+def threads_without(refused: str, patience: float) -> Iterator[None]:
+    """Let the thread of this name fail to start; at the end, check that all other threads of the block end."""
+    start, begun = threading.Thread.start, list[threading.Thread]()
+
+    def begin(thread: threading.Thread) -> None:
+        if thread.name == refused:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        start(thread)
+
+    with mock.patch.object(threading.Thread, "start", begin):
+        yield
+    for thread in begun:
+        thread.join(patience)
+        assert not thread.is_alive()

@@ -1,7 +1,7 @@
 """No hint leads an operator into losing data or into stopping a healthy service.
 
-A new hint with one of these words fails here. Ask whether following the hint could lose data or stop a working service.
-If so, reword the hint. If not, add the phrase that makes it safe to `SAFE`, with the reason.
+A new hint with one of these words fails this test. Ask whether following the hint could lose data or stop a working
+service. If so, reword the hint. If not, add the phrase that makes it safe to `SAFE`, with the reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ GUARDED = re.compile(
 
 # phrases that make a hint with a guarded word safe: a precondition, or a reason why the hint is harmless
 SAFE = {
-    # negated
+    # phrases that negate the action or warn of it
     "do not restart": "says not to",
     "do not format": "says not to",
     "without a restart": "says that none is needed",
     "a restart would fail": "warns of one",
     "after a restart. keep that namenode running": "warns of one",
-    # the daemon, which loses nothing when it starts
+    # starts of programs that lose nothing when they start
     "start the daemon": "a checkpointer that starts changes nothing of the NameNode's",
     "start a daemon": "the same",
     "then start the daemon": "the same",
@@ -52,7 +52,7 @@ SAFE = {
     "and start again": "the process has ended already",
     "start the job again": "a job that failed is repeated",
     "call start() first": "a mistake of a program, not of an operator",
-    # the moved files are kept, and the hint gives the order
+    # moves of files that are kept; the hint gives the order of the steps
     "may be the last copy of the other namespace": "moved, not removed, and the hint says what they may be",
     "move its contents away first": "moved, not removed",
     "move a damaged folder away": "moved, not removed; intact segments come from the peers",
@@ -68,13 +68,13 @@ SAFE = {
     "you can move them elsewhere": "moved, not removed",
     "otherwise move it away": "moved, not removed, and the hint says what it may be",
     "while the other journalnodes answer": "its precondition; moved, not removed",
-    # --force, if the hint names the loss
+    # uses of --force, if the hint names the loss
     "checkpoint --force`": "requests a checkpoint, which changes no existing file",
     "--force replaces this file": "says what is lost",
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
-    # formats, if nothing exists there
+    # formats of storage, if nothing exists there
     "format only empty directories": "its precondition",
     "sets the files of this journal aside": "moved, not removed",
     "second `journalnode format` uses it": "says who has it",
@@ -86,7 +86,7 @@ SAFE = {
     "has ended; only then remove the breadcrumb": "its precondition",
     "format a directory only if it is empty": "its precondition",
     "format new journals only": "its precondition",
-    # disks
+    # space on disks
     "free space on": "makes room",
 }
 

@@ -59,7 +59,7 @@ def command(
             total = sum(each.stored for each in archive.catalogue().records)
             observer.phase("check", total)
             report = check_archive(archive, repair=repair, min_age=_MIN_AGE, progress=observer.advance)
-        # edits of one cluster must not be replayed on images of another
+        # edits of one cluster must not be replayed on images of another cluster
         if deep and len(report.clusters) < 2:
             with scratch_folder(scratch_dir) as folder:
                 check_images(archive, folder, settings, report)
@@ -99,7 +99,7 @@ def _conclusion(report: CheckReport, location: str) -> str:
     if report.unassigned:
         return f"the objects of its clusters cannot be separated; next: {KEEP_HINT}"
     if len(report.clusters) > 1:
-        # archive.json then still names the cluster that stays
+        # splitting off the last cluster leaves the cluster that archive.json names
         pool = report.clusters[-1].block_pool_id
         words = f"checkpointer archive split --archive {location} --block-pool {pool} --to NEW_ARCHIVE"
         return f"an archive is usable only if it contains a single cluster; next: {words}"

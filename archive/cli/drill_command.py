@@ -69,7 +69,7 @@ def command(
             raise ArchiveDamagedError(name, "the object is damaged; this moment was restored from other objects")
         with WarmNamespace(settings) as namespace:
             namespace.load(made.image)
-            # this call also waits for the checks of the digest and of every record
+            # this call also waits until the digest and every record have been checked
             namespace.measure()
             inodes = namespace.namespace.tree.inode_count
     content = {

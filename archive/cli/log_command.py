@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """List every transaction on PATH and below it, through its renames in both directions.
 
-    Edits do not contain the user. With --audit, the command adds user, address and client from the NameNode's audit
+    Edits do not contain the user. With --audit, the command adds the user, address and client from the NameNode's audit
     logs. It interprets the times in audit logs in this host's time zone.
 
     \b

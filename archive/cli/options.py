@@ -79,7 +79,7 @@ def opened(location: str, key_file: Path | None) -> Iterator[Archive]:
 def restored_moment(
     location: str, key_file: Path | None, moment: str, options: RestoreOptions, scratch: Path | None
 ) -> Iterator[tuple[RestorePlan, Restored]]:
-    """Restore a moment of the only branch to a temporary folder in `scratch` (None: in the system's folder).
+    """Restore a moment of the only branch to a temporary folder in `scratch` (None: in the system's temporary folder).
 
     Args:
         moment: moment in the form of `resolve_moment`; "" for the newest transaction.

@@ -82,8 +82,8 @@ def command(
     """Restore a moment to OUT, a storage directory from which a NameNode starts.
 
     The command prints the last restored transaction and the number of later transactions. It also prints how many of
-    the restored files were deleted later, because DataNodes may have removed their blocks. Keep the NameNode in safe
-    mode, and read docs/runbook-deleted.md, before a NameNode with DataNodes starts from OUT.
+    the restored files were deleted later, because DataNodes may have removed their blocks. Before a NameNode with
+    DataNodes starts from OUT, read docs/runbook-deleted.md; keep this NameNode in safe mode.
 
     --without undoes single transactions and keeps later changes. If a later operation would create something at a
     restored path, the command appends .undo-TXID to the new path. It omits operations that would delete restored files,

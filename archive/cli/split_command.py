@@ -1,4 +1,4 @@
-"""`checkpointer archive split`: move the objects of one of several clusters to a new archive."""
+"""`checkpointer archive split`: moves the objects of one of several clusters to a new archive."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def command(location: str, key_file: Path | None, block_pool: str, target: str, 
     """Move the objects of one of several clusters in an archive to a new archive, with all archived moments.
 
     `checkpointer archive check` shows whether an archive contains several clusters. The command verifies the copies and
-    lists them in the new archive, before the old archive no longer lists the originals. It removes nothing, and can be
-    repeated if it was interrupted.
+    lists them in the new archive before it removes the originals from the catalogue of the old archive. It deletes no
+    objects, and can be repeated after an interruption.
 
     \b
     Example:

@@ -35,8 +35,7 @@ class TreeArrays(NamedTuple):
         pool, bounds: concatenated strings, and the start of each.
         styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first); styles
             for directories come first.
-        counts: (seed, styles for directories, styles for files, users, groups, text of the first user, of the first
-            group, and of the first string for edits).
+        counts: (seed, styles for directories, styles for files, users, groups).
     """
 
     parents: npt.NDArray[np.int32]
@@ -151,7 +150,7 @@ def _put_name(out, pos, tree, style, key, number, count):
 
 @kernel
 def _pick(bits, first, count):
-    """Choose one of `count` styles; the last one is rarely chosen."""
+    """Choose one of `count` styles; the last style is rarely chosen."""
     if below(bits >> np.uint64(32), _SELDOM) == 0:
         return first + count - 1
     return first + below(bits & np.uint64(0xFFFFFFFF), count - 1)

@@ -15,7 +15,7 @@ PRUNE_HINT = (
     "Check that objects can be removed from the archive, and run `checkpointer archive prune`; the daemon "
     "retries in an hour."
 )
-"""Next step after retention rules were not applied."""
+"""Next step if the retention rules could not be applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +65,5 @@ class ArchiveReport:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """Decode a line of `to_line`; raises ValueError or TypeError for other lines."""
+        """Decode a line that `to_line` encoded; raises ValueError or TypeError for other lines."""
         return cls(**json.loads(line))

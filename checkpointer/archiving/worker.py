@@ -46,7 +46,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# interval between checks whether a journal without new edits was set back
+# interval between checks for a set-back of a journal without new edits
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
 # one round may miss the segment in progress while it is renamed

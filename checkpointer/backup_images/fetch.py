@@ -113,6 +113,8 @@ def fetch_image(
                 f"the NameNode's newest image is at txid {txid}, but the folder contains an image at txid {newest}: "
                 "the NameNode sent an old image, or was set back"
             )
+        if failures and options.txid is None:
+            notes += _behind(source, txid, options)
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]
         return StoredBackup(*found, removed, (*tried, *notes))
@@ -120,6 +122,25 @@ def fetch_image(
         raise failures[0]
     reasons = "; ".join(error.message for error in failures)
     raise TransferError("no NameNode sent the image", reasons, hint=failures[-1].hint)
+
+
+def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[str]:
+    """Return a note if the NameNode has later edits than its newest image, which a standby may not have replaced for a
+    long time.
+    """
+    if source.rpc is None:
+        return []
+    try:
+        with NamenodeClient(
+            *source.rpc, user=options.user, timeout=options.timeout, connect_timeout=options.timeout
+        ) as client:
+            written = client.transaction_id()
+    except RpcError:
+        return []
+    if written <= txid:
+        return []
+    lacking = counted(written - txid, "transaction")
+    return [f"the image of {source.http} lacks {lacking} that this NameNode has: fetch again once a NameNode is active"]
 
 
 def _fetch_from(

@@ -25,7 +25,10 @@ from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
-    """Return the tested steps in order; empty without Kerberos. A failed step ends the tests of its NameNode."""
+    """Return the tested steps in order, or an empty tuple if the cluster does not use Kerberos.
+
+    A failed step ends the tests of its NameNode.
+    """
     if config.kerberos is None:
         return ()
     # the console runs the checks in the daemon's process, whose login must not change

@@ -11,6 +11,7 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
+from checkpointer.storage.directory_history import DirectoryHistory
 from checkpointer.storage.disk_space import free_inodes, unfinished_bytes
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
@@ -23,20 +24,24 @@ from image_tools.verify.checker import verify_image
 from journal.segment_file import EditLogSegment
 
 
-def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
+def ask_directories(roots: Sequence[Path], limit: float, others: Sequence[Path] = ()) -> tuple[DirectoryFacts, ...]:
     """Return the facts of each directory; a directory on a dead mount does not block the queries of other
     directories.
+
+    Args:
+        others: other directories of the same daemon, whose contents show whether a directory has lost its own.
     """
-    answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
+    history = DirectoryHistory((*roots, *others), ())
+    answers = ask_all({root: lambda root=root: _directory(root, history) for root in roots}, limit)  # type: ignore[misc]
     return tuple(
         answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
         for root, answer in answers.items()
     )
 
 
-def _directory(root: Path) -> DirectoryFacts:
+def _directory(root: Path, history: DirectoryHistory) -> DirectoryFacts:
     nearest = next((path for path in (root, *root.parents) if path.exists()), root)
-    listing = ask(lambda: inspect(root, allow_unknown_layout=True))
+    listing = ask(lambda: _listed(root, history))
     unfinished = ask(lambda: unfinished_bytes(root / "current")).value or 0
     return DirectoryFacts(
         root=root,
@@ -49,6 +54,13 @@ def _directory(root: Path) -> DirectoryFacts:
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
         unusable=() if listing.value is None else tuple(unusable(listing.value)),
     )
+
+
+def _listed(root: Path, history: DirectoryHistory) -> StorageDirectory:
+    """List a directory; raise StorageError if it has lost its contents, because the daemon does not use it then."""
+    found = inspect(root, allow_unknown_layout=True)
+    history.refuse_lost(found)
+    return found
 
 
 def ask_image(
@@ -114,7 +126,7 @@ def _image(
 
 
 def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
-    """Return codec and layout version of an image; both are None if its summary cannot be read."""
+    """Return the codec and the layout version of an image; both are None if its summary cannot be read."""
     try:
         with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
             return image.codec, image.layout_version

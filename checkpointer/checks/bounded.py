@@ -34,8 +34,8 @@ def ask(question: Callable[[], T]) -> Observation[T]:
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Observation[T]]:
     """Run all questions in parallel; the result of a question that takes more than `limit` seconds is an error.
 
-    The function abandons a hanging thread, for example on a dead NFS mount; the thread ends with the process. While it
-    hangs, the same question receives an error immediately, because repeated checks of a daemon must not add threads.
+    The function abandons a hanging thread, for example on a dead NFS mount; the thread ends with the process. While the
+    thread hangs, the same question fails immediately, because repeated checks of a daemon must not add threads.
     Exceptions other than HdfsError and OSError propagate.
 
     Args:

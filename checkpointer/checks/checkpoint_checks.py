@@ -190,7 +190,7 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:
-    """Describe why our newest image cannot belong to the NameNode's past; return "" without a contradiction."""
+    """Describe why our newest image cannot belong to the NameNode's past; return "" if nothing contradicts it."""
     ours = base if facts.image.value is None else facts.image.value.txid
     newest = max(base, ours)
     if newest > last:
@@ -251,7 +251,7 @@ def _next_steps(status: NodeState) -> Iterator[str]:
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:
-    """Return a sentence about the cancellation that blocks checkpoints, or "" without one."""
+    """Return a sentence about the cancellation that blocks checkpoints, or "" if no cancellation is in effect."""
     if held is None:
         return ""
     reason = held.reason or "no reason was given"

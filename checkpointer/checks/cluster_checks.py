@@ -18,6 +18,11 @@ _NEXT_SEGMENT_HINT = (
     "this check is OK."
 )
 
+_FOREIGN_HINT = (
+    "Find out which cluster this configuration, its JournalNodes and this node's images belong to: run the check "
+    "version. Do not format a JournalNode, because its journal may be the last copy of the other namespace."
+)
+
 _TWO_ACTIVE_HINT = (
     "First find the NameNode that writes the edits. With JournalNodes, it is the NameNode with the newest epoch: the "
     "JournalNodes' logs name its address at the last update of lastPromisedEpoch. The other NameNode may hold the "
@@ -37,8 +42,8 @@ _DIRECTORY_HINT = (
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests, and use all their storage directories.
 
-    While one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down for
-    maintenance. The state is CRITICAL if the active NameNode has no directory for images.
+    While at least one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down
+    for maintenance. The state is CRITICAL if the active NameNode has no directory for images.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
@@ -61,7 +66,9 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 
 
 def _failed_directories(facts: Facts) -> tuple[State, list[str]]:
-    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost one."""
+    """Return the state of the NameNodes' storage directories, and a sentence for each NameNode that lost a
+    directory.
+    """
     lost = []
     for node in facts.namenodes:
         known = node.directories.value
@@ -113,7 +120,9 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes, storage and journal belong to one namespace, and that their layout is supported."""
+    """Check that the NameNodes, the storage and the journal belong to one namespace, and that their layout is
+    supported.
+    """
     known = _storage_infos(facts)
     errors = {node.rpc: node.storage_info.error for node in facts.namenodes if node.storage_info.error}
     if facts.journal is not None and facts.journal.storage_info.error:
@@ -190,11 +199,16 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     lagging = Metric("lag", lag, "", limits.warning, limits.critical)
     details = tuple(f"{node.address}: {_fault(node) or _standing(node, newest)}" for node in nodes)
     states = [_state(len(well), len(nodes)), lagging.state()]
+    foreign = [node for node in nodes if node.same_namespace is False]
+    answering = sum(not (node.fault or node.http_fault) for node in nodes)
     summary = (
-        f"{len(well)} of {len(nodes)} answer by RPC and HTTP; the node furthest behind lacks "
+        f"{answering} of {len(nodes)} answer by RPC and HTTP; the node furthest behind lacks "
         f"{counted(lag, 'transaction')}"
     )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
+    if foreign:
+        summary += f"; {len(foreign)} of {len(nodes)} store the journal of another namespace"
+        hint = _FOREIGN_HINT
     if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)
         summary += f"; no edits are written to {', '.join(node.address for node in lacking)} until the next segment"

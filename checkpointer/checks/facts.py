@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T_co]):
-    """A value or the error of its query; neither without a query.
+    """A value or the error of its query; neither is set if there was no query.
 
     Attributes:
         late: whether the error is a timeout, so that the server or disk may be healthy.
@@ -58,7 +58,7 @@ class NameNodeFacts:
         segments: finalized segments after the NameNode's newest image.
         directories: without a value if the NameNode does not report them.
         clock_ahead: seconds by which the clock of the times in `beans` is ahead of this host's clock; negative if that
-            clock is behind, and 0 for a usual difference.
+            clock is behind, and 0 if the difference is within the tolerance.
     """
 
     http: str
@@ -227,8 +227,9 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """Return the active NameNode, or else the NameNode with the highest transaction id, of several the one with the
-    newest image; None if no NameNode answers.
+    """Return the active NameNode or, if none is active, the NameNode with the highest transaction id.
+
+    If several NameNodes qualify, return the NameNode with the newest image; if no NameNode answers, return None.
     """
 
     def rank(node: NameNodeFacts) -> tuple[bool, int, int]:

@@ -95,11 +95,12 @@ def gather(
         lock=_lock(config, answers["lock"]) if "lock" in answers else None,
     )
     if FactGroup.STORAGE in parts:
-        directories = ask_directories(config.image_directories, limit)
+        edits = [each for each in config.edits_directories if each not in config.image_directories]
+        directories = ask_directories(config.image_directories, limit, edits)
         content = FactGroup.IMAGE_CONTENT in parts
         image = ask_image(directories, limit, content=content, deep=deep, conf_dir=config.conf_dir)
-        edits = [each for each in config.edits_directories if each not in config.image_directories]
-        facts = replace(facts, directories=directories, edits_directories=ask_directories(edits, limit), image=image)
+        edits_directories = ask_directories(edits, limit, config.image_directories)
+        facts = replace(facts, directories=directories, edits_directories=edits_directories, image=image)
     if FactGroup.JOURNAL in parts:
         namespace = next((info for each in facts.directories if (info := _version(each)) is not None), None)
         facts = replace(facts, journal=ask_journal(config, namespace, limit))

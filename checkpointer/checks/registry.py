@@ -54,7 +54,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The verdict of a check with its hint, or "" if nothing needs to be done."""
+    """The verdict of a check, and its hint, which is "" if nothing needs to be done."""
 
     name: str
     verdict: CheckVerdict

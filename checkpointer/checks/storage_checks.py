@@ -43,7 +43,8 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
-    details = [_line(each) for each in (*facts.directories, *facts.edits_directories)]
+    details = [_line(each) for each in facts.directories]
+    details += [_line(each, only_edits=True) for each in facts.edits_directories]
     if len(broken) == len(facts.directories):
         return _verdict([_Problem(State.CRITICAL, "no storage directory can be used", _repair(broken))], details)
     if broken_edits and len(broken_edits) == len(facts.edits_directories):
@@ -122,12 +123,15 @@ def _is_new(each: DirectoryFacts) -> bool:
     return listing.state in (StorageState.MISSING, StorageState.NOT_FORMATTED)
 
 
-def _line(each: DirectoryFacts) -> str:
-    if each.listing.value is None:
+def _line(each: DirectoryFacts, *, only_edits: bool = False) -> str:
+    listing = each.listing.value
+    if listing is None:
         return f"{each.root}: {each.listing.error}"
+    # a directory for edits never contains an image
+    state = StorageState.NORMAL if only_edits and listing.version is not None else listing.state
     access = "" if each.writable else ", not writable"
     held = f", in use by {each.holder}" if each.holder else ", not in use"
-    return f"{each.root}: {each.listing.value.state.value}{access}{held}"
+    return f"{each.root}: {state.value}{access}{held}"
 
 
 def _agreement(facts: Facts) -> _Problem | None:

@@ -19,8 +19,8 @@ from hadoop_common.cli.output import FiniteRange
 def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:
     """Acknowledge the present alarms of one KIND, so that every reader sees who is working on them.
 
-    An acknowledgement does not affect alert rules, readiness or the result of `check`. It survives restarts and ends
-    when its alarms have ended. /status contains the kind of each alarm (alarmKinds).
+    An acknowledgement does not affect alert rules, readiness or the result of `check`. An acknowledgement survives
+    restarts and ends when its alarms have ended. /status contains the kind of each alarm (alarmKinds).
 
     \b
     Example: checkpointer acknowledge directory --conf /etc/hadoop/conf --reason "a disk is on its way"

@@ -189,7 +189,7 @@ def _as_dict(outcomes: list[CheckOutcome], role: Role) -> dict[str, Any]:
 
 
 def _show(outcomes: list[CheckOutcome]) -> None:
-    """Print the plugin's output. The only vertical bar in it separates the text of the first line from the measured
+    """Print the plugin's output. Its only vertical bar separates the text of the first line from the measured
     values.
     """
     state = state_of(outcomes)

@@ -1,4 +1,4 @@
-"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or cancel the running one."""
+"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or cancel a running checkpoint."""
 
 from __future__ import annotations
 

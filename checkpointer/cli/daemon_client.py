@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from checkpointer.daemon.daemon_address import DaemonAddresses, daemon_addresses
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import echo, load_configuration
 from hadoop_common.configuration import ConfigurationError, ConfigurationFault
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
 from hadoop_common.quantities import counted
 from site_config.checkpoint_config import Role
@@ -48,18 +50,34 @@ def role_option(text: str = "Role of the daemon (default: the configured role, t
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
 
 
-def find_daemon(conf_dir: Path, role: Role | None) -> DaemonAddresses:
+def find_daemon(conf_dir: Path, role: Role | None, *, warns: bool = True) -> DaemonAddresses:
     """Log in as the operator, and return the addresses at which the daemon may listen.
+
+    Args:
+        warns: whether warnings about the configuration's values go to standard error.
 
     Raises:
         ConfigurationError: the configuration does not contain the address.
+        KerberosSetupError: Kerberos cannot be used on this host.
     """
-    configuration = load_configuration(conf_dir)
+    configuration = load_configuration(conf_dir, warns=warns)
     found = daemon_addresses(configuration, role)
     # the faults of the login are among `found.faults`; many daemons need no login
     with suppress(ConfigurationError):
         log_in_as_operator(configuration, role)
     return found
+
+
+def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> DaemonAddresses:
+    """Return the `known` addresses and those in the present configuration, with its faults."""
+    try:
+        found = find_daemon(conf_dir, role, warns=False)
+    except ConfigurationError as error:
+        return replace(known, faults=error.faults)
+    except HdfsError:
+        # the previous login remains, and a request reports why it is not sufficient
+        return known
+    return replace(found, urls={**known.urls, **found.urls})
 
 
 def warn_of_faults(conf_dir: Path, faults: Sequence[ConfigurationFault]) -> None:

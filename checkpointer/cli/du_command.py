@@ -29,7 +29,8 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Print size, files and directories of each child of a directory PATH, as `hdfs dfs -du` does.
+    """Print the size and the numbers of files and directories of each child of a directory PATH, as `hdfs dfs -du`
+    does.
 
     The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. PATH may
     lead into a snapshot, such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to

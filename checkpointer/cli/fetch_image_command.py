@@ -59,13 +59,27 @@ def _txid(text: str) -> int | None:
     return int(text)
 
 
+def _url(text: str) -> str:
+    from checkpointer.transfer.common import is_http_address
+
+    if not is_http_address(text):
+        raise ValueError("is not http://host:port")
+    return text
+
+
 def _rpc(text: str) -> tuple[str, int]:
     return parse_host_port(text, 8020)
 
 
 @click.command("fetch-image")
 @conf_option(required=False)
-@click.option("--from", "url", metavar="URL", help="HTTP address of one NameNode, http://host:port, instead of --conf.")
+@click.option(
+    "--from",
+    "url",
+    metavar="URL",
+    callback=parsed_by(_url),
+    help="HTTP address of one NameNode, http://host:port, instead of --conf.",
+)
 @click.option(
     "--rpc",
     metavar="HOST:PORT",

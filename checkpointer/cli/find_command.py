@@ -88,7 +88,8 @@ def command(
     --conf reads this node's newest image, which is as old as its last checkpoint, and prints its name to standard
     error. Inodes are printed in the order of the image. Snapshots are not searched. JSON and Parquet have path, type,
     owner, group, mode, length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy.
-    Values that do not apply to an inode's type are 0 or null.
+    Values that do not apply to an inode's type are 0 or null. The replication of an erasure-coded file is 1, as in
+    `hdfs dfs -ls`.
 
     Exit code 0, even if nothing matches; 1 if a PATH does not exist.
 

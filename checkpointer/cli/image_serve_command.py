@@ -21,7 +21,7 @@ from image_tools.cli.memory_options import memory_options
 def command(
     path: Path, host: str, port: int, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None
 ) -> None:
-    """Serve the current tree of an image as read-only WebHDFS, like `hdfs oiv -p Web`.
+    """Serve the current tree of an image as read-only WebHDFS, as `hdfs oiv -p Web` does.
 
     Clients are not authenticated: every client that reaches the address can read all names, owners and attributes.
     SIGTERM and SIGINT stop the server.

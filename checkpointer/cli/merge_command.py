@@ -91,10 +91,10 @@ def command(
 
     For a newer --layout, the merge first converts the old image, and then replays by the rules of the new layout. For
     an older --layout, it replays by the rules of the old image, and then converts the result. If the older layout
-    cannot represent the contents, the merge fails with exit code 5, like `image convert`. VERSION is not changed: after
-    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade. The old
-    release cannot load the new image, so delete that image and its .md5 file before you return to the old release. Work
-    on a copy of the directory.
+    cannot represent the contents, the merge fails with exit code 5, as `image convert` does. VERSION is not changed:
+    after --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade. The
+    old release cannot load the new image, so delete that image and its .md5 file before you return to the old release.
+    Work on a copy of the directory.
 
     --allow-unknown-layout copies contents that it cannot interpret, and stops at an edit that affects them. Edits of an
     unknown layout are always refused.

@@ -73,7 +73,7 @@ def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[
     """Open the image of a source; --conf selects the newest image in the directories of this node's role.
 
     Args:
-        scratch: folder for temporary files; None means the system's.
+        scratch: folder for temporary files; None means the system's folder.
 
     Raises:
         HdfsError: there is no image, or the moment cannot be restored.

@@ -108,7 +108,7 @@ def command(
 
 
 def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
-    """Run the checks for the console, except checks that read whole images, because the verification includes these."""
+    """Run the checks for the console, except checks that read whole images, which the verification includes."""
     from checkpointer.checks.gather import Cluster, gather
     from checkpointer.checks.registry import CHECKS, FactGroup, perform
     from checkpointer.checks.thresholds import Thresholds

@@ -55,7 +55,7 @@ def command(marked: MarkedKind, minutes: float, reason: str) -> None:
     """Silence the alarms of one KIND for a while; every reader sees who requested the silence.
 
     During the silence, the alert rule of this kind does not fire. A silence does not affect readiness or the result of
-    `check`, and survives restarts. /status contains the kind of each alarm (alarmKinds).
+    `check`. The silence survives restarts. /status contains the kind of each alarm (alarmKinds).
 
     \b
     Example: checkpointer silence late --conf /etc/hadoop/conf --minutes 240 --reason "NameNode is being moved"

@@ -10,11 +10,17 @@ from typing import Any
 
 import click
 
-from checkpointer.cli.daemon_client import ask_daemon, find_daemon, known_answer, role_option, warn_of_faults
+from checkpointer.cli.daemon_client import (
+    ask_daemon,
+    find_again,
+    find_daemon,
+    known_answer,
+    role_option,
+    warn_of_faults,
+)
 from checkpointer.daemon.daemon_address import DaemonAddresses
-from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, conf_option, echo, echo_json, json_option, terminal_width
-from hadoop_common.configuration import ConfigurationError
+from hadoop_common.errors import HdfsError
 from node_state.text import status_lines
 from site_config.checkpoint_config import Role
 
@@ -61,7 +67,7 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
                 echo_json(state)
                 return
             shown, faults = list(status_lines(state, time.time(), terminal_width())), daemon.faults
-        except (TransferError, ConfigurationError) as error:
+        except HdfsError as error:
             if watch is None:
                 raise
             # the message contains the faults
@@ -74,6 +80,8 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
         if watch is None:
             return
         time.sleep(watch)
+        # the configuration may have been repaired
+        daemon = find_again(daemon, conf_dir, role)
 
 
 def _ask(daemon: DaemonAddresses) -> dict[str, Any]:

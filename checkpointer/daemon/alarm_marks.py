@@ -1,5 +1,5 @@
-"""Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the end and the
-reason.
+"""Operators' marks on alarms. A mark records the user who silenced or acknowledged a kind of alarm, the reason, and the
+time when the mark ends.
 
 The daemon stores marks in the storage directories, so they survive restarts. They change neither readiness nor the
 state of a check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends
@@ -144,13 +144,13 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
         super().__init__(AlarmSilence, SILENCES, folders, wall)
 
     def silence(self, kind: str, by: str, minutes: float, reason: str, *, alarms: Iterable[str] = ()) -> None:
-        """Silence a kind of alarm for the next `minutes`; 0 ends its silence.
+        """Silence a kind of alarm for the next `minutes`; 0 ends the silence of this kind.
 
         Args:
             alarms: keys of the present alarms of this kind (`AlarmSilence`).
 
         Raises:
-            HdfsError, OSError: no directory can store it.
+            HdfsError, OSError: no directory can store the silence.
         """
         now = self._wall()
         until = now + 60 * minutes
@@ -183,14 +183,14 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
         self._raised_at: dict[str, float] = {}
 
     def acknowledge(self, kind: str, by: str, minutes: float | None, reason: str, *, alarms: Iterable[str]) -> None:
-        """Acknowledge the alarms of a kind for the next `minutes`, at most until the alarms end.
+        """Acknowledge the alarms of a kind for the next `minutes`, or until the alarms end if that is earlier.
 
         Args:
             minutes: maximum duration; None means unlimited, and 0 ends the acknowledgement.
             alarms: keys of the present alarms of this kind.
 
         Raises:
-            HdfsError, OSError: no directory can store it.
+            HdfsError, OSError: no directory can store the acknowledgement.
         """
         now = self._wall()
         until = None if minutes is None else now + 60 * minutes

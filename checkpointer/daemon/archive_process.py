@@ -148,7 +148,7 @@ class ArchiveProcess:
             replay_rate=self._replay_rate,
         )
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new settings; restart the process if the archive settings have changed."""
@@ -276,6 +276,9 @@ class ArchiveProcess:
         if report.complete and report.restorable_txid >= self._known_txid and not self._unread:
             self._complete_at = self._wall()
         if report.branch != before.branch:
+            if before.branch:
+                # the process does not archive an image that was confirmed for the previous history
+                self._forget_image()
             _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.location)
 
     def _failed(self, error: str, hint: str) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
-from checkpointer.daemon.checkpoint_alarms import UPLOAD_HINT
 from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule, TriggerReason
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.lake import LakeAppender
@@ -32,11 +31,13 @@ from checkpointer.leadership.leadership_state import LeaseBasis
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
 from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.image_acceptance import upload_hint
 from checkpointer.transfer.namenode_settings import SETTINGS_HINT
 from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
@@ -85,7 +86,7 @@ class OperationFaults:
 
 @dataclass(eq=False)
 class CheckpointAttempts:
-    """Maker of attempts, one at a time, and observer of the role's merges (`Observer`).
+    """Attempts of a daemon, made one at a time; also the observer of the role's merges (`Observer`).
 
     Args:
         gave_up: called when the role has stopped permanently; `gave_up_error` is the reason.
@@ -97,7 +98,7 @@ class CheckpointAttempts:
         passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
             makes it.
         reported_standby: whether, at the last attempt, another daemon led and should have made the checkpoint.
-        gave_up_error: None while the role works.
+        gave_up_error: reason why the role has stopped permanently; None while the role works.
     """
 
     role: CheckpointRole
@@ -198,7 +199,8 @@ class CheckpointAttempts:
             if reason is None:
                 self.faults.checkpoint.forget()
                 self.schedule.reset_retries()
-                since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
+                base = "without an image" if progress.image_txid < 0 else f"since the image at {progress.image_txid}"
+                since = f"{counted(progress.behind, 'transaction')} {base}"
                 if force:
                     self.update_forecast()
                     since += self.forecast.unread_edits(progress.journal_txid)
@@ -221,7 +223,7 @@ class CheckpointAttempts:
         """Read the role's progress.
 
         Raises:
-            HdfsError, OSError: storage or journal cannot be read.
+            HdfsError, OSError: the storage or the journal cannot be read.
         """
         self.progress = self.role.progress()
 
@@ -347,7 +349,13 @@ class CheckpointAttempts:
         """Offer the newest image to the NameNodes that still need it, without a new checkpoint."""
         offers = self._upload(force=force)
         outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
-        return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+        answer = _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
+        alarm = next(iter(self.role.alarms()), None) if force else None
+        if alarm is None or answer.details.get("exitCode"):
+            return answer
+        # the role may lack edits that exist at the NameNode
+        details = {"exitCode": ExitCode.FAILURE, "hint": getattr(alarm, "hint", "")}
+        return TriggerResult(answer.state, f"{answer.message}, but {alarm}", {**answer.details, **details})
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
         targets, takes_from = self.role.targets, self.forecast.takes_from
@@ -386,7 +394,9 @@ class CheckpointAttempts:
             "bytes": upload.size,
         }
         if upload.error:
-            fault.occurred(f"upload to {upload.address} failed: {upload.error}", hint=UPLOAD_HINT, **fields)
+            fault.occurred(
+                f"upload to {upload.address} failed: {upload.error}", hint=upload_hint(upload.error), **fields
+            )
         elif upload.refusal:
             fault.forget()
             _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)

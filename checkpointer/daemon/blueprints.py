@@ -51,7 +51,7 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleQuestions:
-    """Background queries of the console: the checks, the other nodes of the cluster, and the newest image."""
+    """Background queries for the console: the checks, the other nodes of the cluster, and the newest image."""
 
     checks: Callable[[], Sequence[CheckRow]]
     peers: Callable[[], Sequence[PeerAnswer]]

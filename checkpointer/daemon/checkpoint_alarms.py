@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
-from checkpointer.transfer.image_acceptance import longer_period
+from checkpointer.transfer.image_acceptance import longer_period, upload_hint
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.alarm_kinds import ROLE
-from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState
+from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, LeaderState
 
 _MISSED_PERIODS = 3
 LATE_HINT = "Check earlier failures; then `checkpointer checkpoint --force` requests a checkpoint now."
-UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
 # a single failure may be transient
 _REPEATED = 2
 _SAVE = "save"
@@ -32,8 +31,8 @@ class CheckpointStatus:
         checkpoint_at: time when the newest image was made, None if there is no image.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
-        failures: number of consecutive failed attempts, which took `failing_for` seconds; `failure` is the reason for
-            the last failure.
+        failures: number of consecutive failed attempts; attempts have been failing for `failing_for` seconds, and
+            `failure` is the reason for the last failure.
         retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
@@ -67,17 +66,26 @@ class CheckpointStatus:
 
 
 def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
-    """Return the alarms about the role, its checkpoints and its uploads."""
-    alarms = [] if status.fault is None or status.switched_off else [status.fault]
+    """Return the alarms about the role, its checkpoints and its uploads; none if the configuration allows no
+    checkpoints, because earlier faults then never end.
+    """
+    if status.switched_off:
+        return []
+    alarms = [] if status.fault is None else [status.fault]
     alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status)]
     # Less space than usual is free after a new image is complete and before old images are purged.
     if record.phase != _SAVE and (shortage := role.space_shortage()):
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
     if late := lateness(status):
         other = (longer_period(target.error, status.period) for target in role.targets)
-        hint = next(filter(None, other), LATE_HINT)
+        hint = next(filter(None, other), late_hint(status))
         alarms.append(Alarm(late, hint, "late"))
     return alarms
+
+
+def late_hint(status: CheckpointStatus) -> str:
+    """Return the next step for a late checkpoint; a cancellation also blocks requests with `--force`."""
+    return LATE_HINT if status.cancelled is None else f"Checkpoints were cancelled. {ALLOW_AGAIN_HINT}"
 
 
 def lateness(status: CheckpointStatus) -> str:
@@ -127,7 +135,7 @@ def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]
         Alarm(
             f"{target.address} does not receive the image at txid {progress.image_txid}: "
             f"failed transfers since the last success: {target.failures}; last error: {target.error}",
-            UPLOAD_HINT,
+            upload_hint(target.error),
             "upload",
         )
         for target in role.targets

@@ -1,4 +1,4 @@
-"""Triggers of checkpoints: the times when a checkpoint is due (period, transactions, request), and of retries.
+"""Triggers of checkpoints: the times when a checkpoint is due (period, transactions, request) and when it is retried.
 
 `decide` makes the pure decision from clock readings that `CheckpointSchedule` stores.
 """

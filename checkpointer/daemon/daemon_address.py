@@ -28,14 +28,17 @@ class DaemonAddresses:
 
     Attributes:
         urls: the role of the daemon at each address, the most likely address first.
-        faults: faults of the configuration. A running daemon is not affected, because it has read another one.
+        faults: faults of the configuration. These faults do not affect a running daemon, which has read an earlier
+            configuration.
     """
 
     urls: Mapping[str, Role]
     faults: tuple[ConfigurationFault, ...] = ()
 
     def not_found(self) -> HdfsError:
-        """Return the error that no daemon answers. If there are faults, a daemon could not start because of them."""
+        """Return the error to raise if no daemon answers. The error includes the faults, because a daemon cannot start
+        with them.
+        """
         places = ", ".join(f"{url} ({role.value})" for url, role in self.urls.items())
         problem = "no daemon answers"
         if self.faults:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ from archive.scratch import scratch_folder
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
 from hadoop_common.recurring_fault import Alarm, with_next
@@ -48,7 +49,9 @@ _HINT = (
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot."""
+    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot
+    delete it.
+    """
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])
@@ -58,7 +61,7 @@ def _spark_scratch() -> Iterator[Path]:
 
 
 class DailyReporter:
-    """Maker of daily reports, at most one at a time.
+    """Daily reports of a daemon, made at most one at a time.
 
     Any thread may call any method. Only `stop` waits for a report, and no method raises.
 
@@ -96,10 +99,13 @@ class DailyReporter:
         self._config = config
 
     def folder(self, role: CheckpointRole) -> Path | None:
-        """Return the folder of the reports, or None without a storage directory."""
+        """Return the folder of the reports, or None if there is no storage directory."""
         if self._config.report_directory:
             return Path(self._config.report_directory)
-        storages = role.image_folders()
+        storages: list[Path] = []
+        # without a usable directory, `/status` must still show the reason
+        with suppress(HdfsError):
+            storages = role.image_folders()
         return storages[0].parent / _FOLDER if storages else None
 
     def reports(self) -> list[KeptReport]:

@@ -82,7 +82,7 @@ class LakeAppender:
         self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
-        """Stop the running append and prevent further appends; the next daemon completes it."""
+        """Stop the running append and prevent further appends; the next daemon completes the append."""
         self._children.stop()
 
     def forget_error(self) -> None:
@@ -142,5 +142,5 @@ class LakeAppender:
 
 
 def find_module() -> str:
-    """Return the module that writes lakes, which an installed distribution registers; "" without one."""
+    """Return the module that writes lakes, which an installed distribution registers; "" if none does."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")

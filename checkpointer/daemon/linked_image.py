@@ -31,7 +31,9 @@ class LinkedImage:
 
 @contextmanager
 def linked_image(image: Path) -> Iterator[LinkedImage]:
-    """Yield an image with a second name that purges do not delete; without hard links, yield it with its name."""
+    """Yield an image with a second name that purges do not delete; if the file system has no hard links, yield the
+    image under its own name.
+    """
     with ExitStack() as held:
         linked = image
         try:

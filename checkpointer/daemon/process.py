@@ -74,7 +74,7 @@ def run_role(
     Args:
         reload: returns the reloaded configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves requests.
-        heartbeat: seconds between watchdog notifications to the service manager; None without a watchdog.
+        heartbeat: seconds between watchdog notifications to the service manager; None if there is no watchdog.
         questions: additional sources for the console.
 
     Raises:
@@ -106,7 +106,7 @@ def serve(
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
     Args:
-        clocks: the scheduler's clocks; by default, the system's.
+        clocks: the scheduler's clocks; by default, the system's clocks.
 
     Raises:
         HdfsError: the address cannot be used, or the role stopped permanently.

@@ -21,7 +21,7 @@ from checkpointer.daemon.alarm_marks import AlarmAcknowledgements, AlarmSilences
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
-from checkpointer.daemon.checkpoint_alarms import LATE_HINT, CheckpointStatus, lateness
+from checkpointer.daemon.checkpoint_alarms import CheckpointStatus, late_hint, lateness
 from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.history import DaemonHistory
@@ -198,8 +198,8 @@ class CheckpointService:
     def jobs(self) -> list[Job]:
         """Return the jobs that run in addition to polls.
 
-        They query the newest images, feed the archive, list reports, end the acknowledgements of ended alarms, and
-        compare images in shadow mode.
+        The jobs query the NameNodes' newest images, feed the archive, list reports, end the acknowledgements of ended
+        alarms, and compare images in shadow mode.
         """
         seconds = self._config.poll_interval
         jobs = [
@@ -271,8 +271,8 @@ class CheckpointService:
                 return TriggerResult(TriggerState.BUSY, "a checkpoint is running")
             self._running.acquire()
         try:
-            # A caller that waited for a checkpoint receives its result; the result of any other attempt is not a
-            # response.
+            # A caller that waited for an attempt uses the result if it also answers this request. Otherwise, the caller
+            # makes a new attempt.
             if waited and self._result is not None and _is_answer(self._result, force=force):
                 return self._result
             self._result = self._refusal() or self._attempts.run(force=force)
@@ -288,7 +288,7 @@ class CheckpointService:
     def _note_lateness(self) -> None:
         status = self._checkpoint_status(None)
         if late := lateness(status):
-            self._faults.lateness.occurred(late, hint=LATE_HINT)
+            self._faults.lateness.occurred(late, hint=late_hint(status))
         elif status.is_in_time:
             self._faults.lateness.ended()
         else:
@@ -323,8 +323,8 @@ class CheckpointService:
     def ready(self) -> ProbeResult:
         """Return whether the daemon is ready, which means that no problem requires an operator's attention.
 
-        The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
-        repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
+        The daemon is not ready while the storage or the journal cannot be read, the role raises an alarm, or attempts
+        fail repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
         """
         state = self.state()
         return ProbeResult(state.ready, state.message)

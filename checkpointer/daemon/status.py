@@ -32,7 +32,6 @@ def daemon_state(
 ) -> NodeState:
     progress, storage = status.progress, role.storage()
     alarms = checkpoint_alarms(role, record, status)
-    problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
     # the leader's image is newer, and the leader reports its healed inconsistencies
     healed = [] if status.reported_standby and forecast.others_image() else healed_alarms(record)
@@ -42,8 +41,8 @@ def daemon_state(
     names = {alarm: kind.name for alarm, kind in kinds.items()}
     return NodeState(
         role=role.name,
-        ready=not problems,
-        message=status.switched_off or "; ".join(problems) or _sentence(status),
+        ready=not alarms,
+        message=status.switched_off or "; ".join(alarms) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
         # The last count of pending transactions is out of date.

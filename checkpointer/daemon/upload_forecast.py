@@ -137,7 +137,7 @@ class UploadForecast:
             return error
 
     def _clock_lead(self, address: str, measured: float) -> float:
-        """Return the number of seconds by which the NameNode's clock is ahead of this host's; log changes."""
+        """Return the number of seconds by which the NameNode's clock is ahead of this host's clock; log changes."""
         known = self._clock_ahead.get(address, 0.0)
         if abs(measured - known) <= CLOCK_TOLERANCE:
             return known
@@ -147,7 +147,7 @@ class UploadForecast:
         return known
 
     def alarms(self, addresses: Sequence[str]) -> list[Alarm]:
-        """Return an alarm for each of these NameNodes that did not answer two consecutive queries."""
+        """Return an alarm for each given NameNode that did not answer two consecutive queries."""
         with self._lock:
             found = [self._silent[address] for address in addresses if address in self._silent]
         return [alarm for alarm, first, last in found if last - first >= self.config.poll_interval / 2]
@@ -213,8 +213,8 @@ class UploadForecast:
         return "" if known is None else known.state
 
     def unread_edits(self, txid: int) -> str:
-        """Describe the edits after `txid` in the active's open segment, which a standby does not read; "" without
-        them.
+        """Describe the edits after `txid` in the active's open segment, which a standby does not read; "" if there are
+        none.
         """
         with self._lock:
             found = [each.written_txid for each in self._known.values() if each.state == _ACTIVE]
@@ -227,15 +227,15 @@ class UploadForecast:
         )
 
     def reported_at(self, address: str) -> float | None:
-        """Return the time when the NameNode last stored an image, in seconds since the epoch; None without a current
-        report.
+        """Return the time when the NameNode last stored an image, in seconds since the epoch; None if no current report
+        exists.
         """
         with self._lock:
             known = self._known.get(address)
         return None if known is None else known.last_at
 
     def namenode_id(self, address: str) -> str:
-        """Return the NameNode's id in the nameservice, or "" without HA."""
+        """Return the NameNode's id in the nameservice, or "" if the nameservice has no HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 
@@ -267,8 +267,8 @@ class UploadForecast:
         return found
 
     def _image_rule(self, address: str) -> tuple[float, int]:
-        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image;
-        ours if its own values are unknown.
+        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image; use
+        our values if the NameNode's are unknown.
         """
         theirs = self._settings.get(address, NamenodeSettings())
         period = theirs.get(CHECKPOINT_PERIOD, self.config.period)

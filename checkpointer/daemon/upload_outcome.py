@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.image_acceptance import longer_period, too_recent
+from checkpointer.transfer.image_acceptance import longer_period, too_recent, upload_hint
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import ImageKind
@@ -44,7 +44,7 @@ _ROLLBACK_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """Outcome of an image, and the report about it.
+    """Outcome of offering an image to the NameNodes, and the report about the outcome.
 
     Attributes:
         problem: reason why no NameNode has the image, "" if a NameNode has it.
@@ -114,8 +114,7 @@ def outcome_of(
         hint = _ROLLBACK_HINT if kind.rollback else f"{other} {_when_refused(recent, again_at, now)}".lstrip()
         return UploadOutcome(acceptance, "; ".join(refusals), hint, failed, again_at)
     if failed:
-        hint = "The daemon offers the image again automatically; check that NameNode in the meantime."
-        return UploadOutcome(Acceptance.FAILED, "; ".join(failed), hint)
+        return UploadOutcome(Acceptance.FAILED, "; ".join(failed), upload_hint("; ".join(failed)))
     return UploadOutcome(
         Acceptance.NOBODY,
         "; ".join(_absence(each) for each in targets),
@@ -131,7 +130,7 @@ def _absence(target: UploadTarget) -> str:
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
-    """Return the reasons why NameNodes that accept images refused this one, now or earlier, by address."""
+    """Return, by address, the reasons why NameNodes that accept images refused this image, now or earlier."""
     earlier = {
         each.address: each.error or each.result
         for each in targets

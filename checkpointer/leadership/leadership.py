@@ -24,6 +24,7 @@ from checkpointer.leadership.leadership_state import (
 from checkpointer.leadership.lock_backend import LockBackend, LockOutcome, open_lock_backend
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
+from hadoop_common.recurring_fault import Alarm, with_next
 from node_state.state import LeaderState
 from site_config.leadership import LeaderSettings
 
@@ -111,7 +112,7 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this daemon is known to hold the lock; False without a lock."""
+        """Whether this daemon is known to hold the lock; False if no lock is configured."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
     @property
@@ -139,7 +140,7 @@ class Leadership:
         return held_back(state, now, required=settings.required, late=late, others=cut_off)
 
     def lease_basis(self) -> LeaseBasis | None:
-        """Return the basis of a checkpoint that begins now; None without a lock."""
+        """Return the basis of a checkpoint that begins now, or None if no lock is configured."""
         state = self._state
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
@@ -162,7 +163,7 @@ class Leadership:
                 self._changed.wait(self._pause())
 
     def state(self) -> LeaderState | None:
-        """Return the state for status and metrics; None without a lock."""
+        """Return the state for status and metrics, or None if no lock is configured."""
         if self._backend is None:
             return None
         state = self._state
@@ -205,7 +206,7 @@ class Leadership:
                 known = HdfsError(f"{type(fault).__name__}: {fault}")
             # The silence begins now, because this process may have slept. `check_backend` has recorded a longer
             # silence.
-            state = self._state.silent(self._clock(), known.message)
+            state = self._state.silent(self._clock(), Alarm(known.message, known.hint))
         else:
             ours = held is not LockOutcome.HELD_BY_OTHER
             before = replace(self._state, timeout=min(self._settings.session_timeout, self._backend.validity))
@@ -247,9 +248,13 @@ class Leadership:
                 leader = state.leader or "another daemon"
                 _LOG.info("this checkpointer is on standby; the leader is %s (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
-                _LOG.warning(
-                    "the leader is currently unknown: %s", state.problem or "the lock's backend has not answered yet"
-                )
+                problem = state.problem or "the lock's backend has not answered yet"
+                _LOG.warning("%s", with_next(f"the leader is currently unknown: {problem}", _hint(state)))
             case LeadershipStatus.AWAY:
                 consequence = "no checkpoint is made" if self._settings.required else "checkpoints continue"
-                _LOG.warning("the leadership lock cannot be acquired, %s: %s", consequence, state.problem)
+                text = f"the leadership lock cannot be acquired, {consequence}: {state.problem}"
+                _LOG.warning("%s", with_next(text, _hint(state)))
+
+
+def _hint(state: LeadershipState) -> str:
+    return getattr(state.problem, "hint", "")

@@ -100,7 +100,7 @@ class LeadershipState:
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
 
     def theirs(self, asked_at: float, leader: Leader | None) -> Self:
-        """Return the state after a response that another daemon holds the lock."""
+        """Return the state after a response according to which another daemon holds the lock."""
         known = not self.mine and self.leader == leader and self.asked_at != float("-inf")
         since = self.theirs_since if known else asked_at
         found = replace(self, asked_at=asked_at, mine=False, leader=leader, theirs_since=since)

@@ -43,8 +43,8 @@ class LockBackend(Protocol):
     def validity(self) -> float: ...
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
-        """Acquire the lock if it is free. If another daemon holds the lock and its entry is readable, also return this
-        daemon.
+        """Acquire the lock if it is free. If another daemon holds the lock and its entry is readable, also return that
+        other daemon.
 
         Raises:
             HdfsError: the backend cannot be queried.

@@ -2,7 +2,7 @@
 
 The process runs `python -m checkpointer.merging.engine_process FD`; the parent runs `merge_in_process`. They exchange
 pickled values through a pair of sockets. The parent first sends the settings and the task, and later None to cancel.
-The process sends calls of the observer, its log records, and finally a result or an error. It never outlives its
+The process sends calls to the observer, its log records, and finally a result or an error. It never outlives its
 parent, because it kills itself when the parent's socket is closed.
 """
 

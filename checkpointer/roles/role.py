@@ -24,11 +24,12 @@ IN_USE = "in use"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of image and edits: this node's newest image, and the newest transaction that is available without a roll.
+    """State of the image and the edits: this node's newest image, and the newest transaction that is available without
+    a roll.
 
     Attributes:
-        image_at: time when that image was written, in seconds since the epoch; None without an image, or if the image
-            is not a checkpoint.
+        image_at: time when that image was written, in seconds since the epoch; None if there is no image, or if the
+            image is not a checkpoint.
         urgent: reason why an image is due immediately, regardless of period and transaction count; usually "".
     """
 
@@ -40,7 +41,8 @@ class Progress:
     @property
     def behind(self) -> int:
         """Number of transactions that are not in an image yet."""
-        return max(0, self.journal_txid - self.image_txid)
+        # the first transaction has txid 1, and image_txid is -1 without an image
+        return max(0, self.journal_txid - max(0, self.image_txid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class CheckpointRole(Protocol):
     def refusals(self) -> Refusals:
         """Counts of peers' requests that the process refused or ended."""
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool]) -> None:
         """Lock the storage and acquire all other resources of the role.
@@ -123,7 +125,9 @@ class CheckpointRole(Protocol):
 
     @property
     def warm_namespace(self) -> WarmNamespace | None:
-        """The namespace that follows the edits, which others may only read; None if the role maintains no namespace."""
+        """The namespace that follows the edits, which other threads may only read; None if the role maintains no
+        namespace.
+        """
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -146,10 +150,10 @@ class CheckpointRole(Protocol):
         """Return the state of the tailing of edits, and other details of the role."""
 
     def progress(self) -> Progress:
-        """Return the positions of image and edits.
+        """Return the positions of the image and the edits.
 
         Raises:
-            HdfsError: storage or journal cannot be read.
+            HdfsError: the storage or the journal cannot be read.
         """
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -166,10 +170,10 @@ class CheckpointRole(Protocol):
         """
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make an image with all present edits; unless `forced`, the edits up to a recent roll are sufficient.
+        """Make an image with all present edits. Unless `forced`, the image may end at a recent roll.
 
         Raises:
-            HdfsError: nothing was written.
+            HdfsError: no image could be made; nothing was written.
         """
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:

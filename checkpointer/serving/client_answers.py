@@ -211,7 +211,7 @@ def _quota_usage(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetQuo
 
 
 def _snapshottable(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetSnapshottableDirListingResponseProto:
-    """Return the snapshottable directories; like Hadoop, omit an empty list."""
+    """Return the snapshottable directories; as in Hadoop, omit an empty list."""
     found = [snapshottable_message(*each) for each in read.reads.snapshottable()]
     listing = pb.SnapshottableDirectoryListingProto(snapshottableDirListing=found)
     return pb.GetSnapshottableDirListingResponseProto(snapshottableDirList=listing if found else None)

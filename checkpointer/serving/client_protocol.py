@@ -1,4 +1,4 @@
-"""ClientProtocol of a served namespace, which answers reads over RPC like an observer NameNode.
+"""ClientProtocol of a served namespace, which answers reads over RPC as an observer NameNode does.
 
 A client that sends a state id waits until the node has applied this transaction. Each response contains the newest
 state id. A client without a state id may be an application that expects the newest state. At the address of a NameNode,
@@ -138,12 +138,12 @@ class _NamespaceCalls:
             raise StandbyError(_NO_STATE_ID)
         if context.real_user not in ("", context.user):
             problem = f"User: {context.real_user} is not allowed to impersonate {context.user}"
-            # the active NameNode may allow it
+            # the active NameNode may allow the impersonation
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
-        """Like a NameNode, accept renewals of clients that always renew and have no lease; refuse others, because only
-        a NameNode can renew leases.
+        """As a NameNode does, accept renewals of clients that always renew and have no lease. Refuse other renewals,
+        because only a NameNode can renew leases.
         """
         self._check_client(context)
         client = request.clientName

@@ -40,7 +40,9 @@ MAX_LONG = 4
 requests reserve threads of an RPC address for short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Maximum number of missing transactions for which a request waits; if more are missing, refuse it immediately."""
+"""Maximum number of missing transactions for which a request waits; if more are missing, the request is refused
+immediately.
+"""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
@@ -54,12 +56,12 @@ class LiveNamespace:
         role: role that maintains the namespace and reports its lag.
         owner: short name of this process's user, who is a superuser, like the NameNode's user on a NameNode.
         authenticated: whether callers are authenticated.
-        user_of: returns the short name of a principal or raises ValueError; None without Kerberos.
+        user_of: returns the short name of a principal or raises ValueError; None if the cluster does not use Kerberos.
         groups_of: returns the groups of a user.
         wall: returns seconds since the epoch.
 
     Attributes:
-        tokens: logins with delegation tokens; None without Kerberos.
+        tokens: logins with delegation tokens; None if the cluster does not use Kerberos.
     """
 
     def __init__(

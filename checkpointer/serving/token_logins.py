@@ -113,7 +113,7 @@ def _ident(identifier: bytes) -> DelegationTokenIdent:
 
 
 def _parts(text: str) -> tuple[bytes, bytes]:
-    """Return identifier and password; ignore kind and service, which do not identify the caller."""
+    """Return the identifier and the password; ignore the kind and the service, which do not identify the caller."""
     try:
         reader = PrimitiveReader(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
         identifier, password = reader.take(reader.vint()), reader.take(reader.vint())

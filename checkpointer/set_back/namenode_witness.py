@@ -126,7 +126,7 @@ class NamenodeWitness:
         try:
             digest = image_digest(self._http_address, txid, timeout=self._timeout, cancel=self._cancelled)
         except TransferError as error:
-            # Releases before 3.0 also answer with 404 during startup.
+            # Hadoop releases before 3.0 also answer with 404 during startup.
             return "" if error.status in NO_SUCH_IMAGE and self.newest() is not None else None
         return digest
 

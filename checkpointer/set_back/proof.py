@@ -167,8 +167,8 @@ def prove(
 def runs_ending_at(
     txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
 ) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits up to `txid`, from the last identifying run on; empty without an
-    identifying run.
+    """Return the runs of the NameNode's edits up to `txid`, from the last identifying run on; the result is empty if no
+    run is identifying.
 
     Args:
         known: runs that the function does not have to read, by the txid at which they end.

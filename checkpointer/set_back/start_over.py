@@ -15,8 +15,9 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Record of the last time that a node set its state aside: the reason, the folders with the state, and the time in
-    s.
+    """Record of the last time that a node set its state aside.
+
+    `set_aside` names the folders with this state, and `at` is the time in seconds since the epoch.
     """
 
     reason: str

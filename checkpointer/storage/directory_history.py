@@ -11,10 +11,15 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.storage.inspector import StorageDirectory, has_version, inspect
+from checkpointer.storage.inspector import StorageDirectory, StorageState, has_version, inspect
 from checkpointer.storage.usage_record import forget_held, newest_record, write_record
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.path_status import is_directory
+
+_NO_MOUNT = (
+    "Mount its file system. If the disk is new, or the contents were moved away, create an empty folder `current` in "
+    "the directory, so that it is formatted."
+)
 
 
 class DirectoryHistory:
@@ -55,7 +60,7 @@ class DirectoryHistory:
         self.held, self.last_used = set(), []
 
     def lost_contents(self, empty: StorageDirectory) -> str:
-        """Describe the evidence that an empty directory contained images; return "" without evidence."""
+        """Describe the evidence that an empty directory contained images; return "" if there is no evidence."""
         if is_directory(empty.current):
             return ""
         others = [root for root in self._roots if root != empty.root]
@@ -67,6 +72,18 @@ class DirectoryHistory:
         if holder is not None:
             return f"{holder} contains images"
         return "it contained images before" if is_known else ""
+
+    def refuse_lost(self, found: StorageDirectory) -> None:
+        """Refuse a directory that has lost its contents.
+
+        Raises:
+            StorageError: the directory is empty or missing, but contained images.
+        """
+        if found.state not in (StorageState.MISSING, StorageState.NOT_FORMATTED):
+            return
+        if evidence := self.lost_contents(found):
+            message = f"{found.root} is empty, but {evidence}: its file system may not be mounted"
+            raise StorageError(message, hint=_NO_MOUNT)
 
     def may_hold_images(self, root: Path) -> bool:
         """Return whether a directory contains images or edits, has lost them, or cannot be read."""

@@ -51,7 +51,8 @@ def revise(directories: DirectorySet, *, restore_dropped: bool) -> None:
 
 
 def restore(directories: DirectorySet) -> list[Path]:
-    """Retry dropped directories, and format new directories like the others (dfs.namenode.name.dir.restore).
+    """Retry dropped directories, and format new directories as the other directories are formatted
+    (dfs.namenode.name.dir.restore).
 
     Return the restored directories; the next saved image completes them.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from checkpointer.storage.directory_history import DirectoryHistory
 from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
 from checkpointer.storage.formatting import make_directory
-from checkpointer.storage.inspector import StorageDirectory, StorageState, all_unusable, has_version, inspect
+from checkpointer.storage.inspector import StorageDirectory, all_unusable, has_version, inspect
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, RecurringFault
@@ -25,10 +25,6 @@ _LOG = logging.getLogger(__name__)
 _HINT = "Check the disk and the permissions of that directory."
 _RETRIED = "The daemon retries it at each poll."
 _NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload the daemon."
-_NO_MOUNT = (
-    "Mount its file system. If the disk is new, or the contents were moved away, create an empty folder `current` in "
-    "the directory, so that it is formatted."
-)
 
 
 class DirectorySet:
@@ -108,10 +104,7 @@ class DirectorySet:
         """
         found = inspect(root)
         self._accept(found)
-        if found.state in (StorageState.MISSING, StorageState.NOT_FORMATTED) and (
-            evidence := self.history.lost_contents(found)
-        ):
-            raise StorageError(f"{root} is empty, but {evidence}: its file system may not be mounted", hint=_NO_MOUNT)
+        self.history.refuse_lost(found)
         make_directory(root, self.permission)
         # a different disk may have been mounted since the lock was acquired
         self._locks[root].release()

@@ -144,5 +144,5 @@ def _trim(parent: Path) -> None:
         try:
             shutil.rmtree(folder)
         except OSError as fault:
-            # An operator may have written files there as another user. Set the present files aside in any case.
+            # An operator may have written files there as another user; the present files must still be set aside.
             _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

@@ -93,7 +93,8 @@ def bring_up_to_date(
 ) -> None:
     """Check that a returning directory is writable, and set aside contents that the directories `current` do not have.
 
-    After an upgrade or its rollback, set aside all contents. There must be space for another image like `newest`.
+    After an upgrade or its rollback, set aside all contents. There must be space for another image of the size of
+    `newest`.
 
     Raises:
         StorageError: there is no space for another image.

@@ -1,4 +1,4 @@
-"""The record of storage directories that contained images: a small file in each directory, and one for the service.
+"""The record of storage directories that contained images: a small file in each directory, and a file for the service.
 
 An empty directory in the record has lost its contents, for example because its file system is not mounted. Such a
 directory must not be formatted silently. The record also shows whether a returning directory is up to date or was
@@ -48,7 +48,7 @@ def newest_record(roots: Iterable[Path]) -> StorageRecord | None:
 def write_record(held: Collection[Path], in_use: Collection[Path]) -> None:
     """Write the record to the directories `in_use`; the next use of a directory reports a failed write."""
     last = newest_record({*held, *in_use})
-    # the time must be later than the last record's, even if the clock was set back
+    # the time must be later than the time of the last record, even if the clock was set back
     at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))

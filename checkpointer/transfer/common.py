@@ -60,23 +60,28 @@ def ignore_refusal(reason_text: str) -> None:
     """Ignore the reason of a refusal."""
 
 
+def is_http_address(text: str) -> bool:
+    """Return whether `text` is the address of an HTTP server, with http or https and a host."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def servlet_url(base: str, query: Mapping[str, str], servlet: str = IMAGE_SERVLET) -> str:
     """Return the URL of `servlet` below `base`, which is `http://host:port` with or without a path.
 
     Raises:
         TransferError: `base` is not an http or https address.
     """
-    try:
-        parts = urlsplit(base)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        valid = False
-    if not valid:
+    if not is_http_address(base):
         raise TransferError(
             base,
             "this is not an HTTP address, expected http://host:port",
             hint="Check dfs.namenode.http-address (or https-address) of the NameNode.",
         )
+    parts = urlsplit(base)
     path = parts.path.rstrip("/")
     if not path.endswith(servlet):
         path += servlet

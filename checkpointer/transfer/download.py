@@ -33,12 +33,22 @@ from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego
+from servlets.errors import ImageRejectedError
 from servlets.received_files import FileReceiver, ImageReceiver, ReceivedFile
 from servlets.transfer_requests import parse_digest
 
 NO_SUCH_IMAGE = (404, 410)
 """HTTP statuses of an image servlet that does not have the requested image."""
 
+_DAMAGED_IMAGE = (
+    "Try again; a daemon does so automatically. If the fault remains, the NameNode's own file is damaged, and the "
+    "NameNode cannot start from it. Do not restart the NameNode before it has another image: docs/runbook.md, "
+    '"The newest image cannot be read".'
+)
+_DAMAGED_SEGMENT = (
+    "Try again; a daemon does so automatically. If the fault remains, the NameNode's own file is damaged, and the "
+    'NameNode cannot read it after a restart. Do not restart the NameNode: docs/runbook.md, "Gap in the edits".'
+)
 _STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
 # maximum number of bytes to read before they are passed to the throttle and the writing threads
 _MAX_PIECE = 1 << 20
@@ -85,7 +95,7 @@ def download_image(
         query["bootstrapstandby"] = "true"
     url = _url(base_url, query, storage_info)
     what = f"image at txid {wanted}"
-    with _Download(what, url, timeout, cancel) as download, _stored(what, url):
+    with _Download(what, url, timeout, cancel) as download, _stored(what, url, _DAMAGED_IMAGE):
         found = download.named_txid() if txid is None else txid
         digest = download.digest()
         if digest is None:
@@ -128,7 +138,7 @@ def download_segment(
     temporary = temporary_segment_name(first, last, time.time_ns() // 1_000_000)
     with (
         _Download(what, url, timeout, cancel) as download,
-        _stored(what, url),
+        _stored(what, url, _DAMAGED_SEGMENT),
         _SegmentReceiver(dest_dirs, temporary, segment_name(first, last), check) as receiver,
     ):
         download.receive(receiver, _MAX_PIECE, throttle or Throttle(UNLIMITED))
@@ -186,8 +196,8 @@ def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | 
     """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports;
     otherwise, return None.
 
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains the
-    layout in VERSION (ImageServlet.validateRequest).
+    During a rolling upgrade, Hadoop releases up to 3.3 report the layout of their software, and only this refusal
+    contains the layout in VERSION (ImageServlet.validateRequest).
     """
     found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
     if found is None:
@@ -214,8 +224,12 @@ def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> 
 
 
 @contextmanager
-def _stored(what: str, url: str) -> Iterator[None]:
-    """Convert faults in the received content to transfer errors, and faults of the directories to storage errors."""
+def _stored(what: str, url: str, damaged: str) -> Iterator[None]:
+    """Convert faults in the received content to transfer errors, and faults of the directories to storage errors.
+
+    Args:
+        damaged: next step if the content is damaged.
+    """
     try:
         yield
     except TransferError:
@@ -223,7 +237,9 @@ def _stored(what: str, url: str) -> Iterator[None]:
     except HdfsError as fault:
         if fault.exit_code == ExitCode.STORAGE:
             raise StorageError(f"{what} cannot be stored: {fault}", hint=fault.hint) from fault
-        raise TransferError(url, f"{what} cannot be accepted: {fault}", hint=fault.hint) from fault
+        is_damage = isinstance(fault, ImageRejectedError) or fault.exit_code in (ExitCode.BAD_IMAGE, ExitCode.BAD_EDITS)
+        hint = damaged if is_damage else fault.hint
+        raise TransferError(url, f"{what} cannot be accepted: {fault}", hint=hint) from fault
     except OSError as fault:
         hint = "Check the space and the permissions of the target directories."
         raise StorageError(f"{what} cannot be stored: {error_text(fault)}", hint=hint) from fault

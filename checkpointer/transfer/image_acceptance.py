@@ -44,6 +44,14 @@ _METRICS_HINT = (
     "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on "
     "this key."
 )
+_UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
+_NO_TARGETS = "No targets in destination storage"
+"""TransferFsImage's error if no directory for images is in use."""
+_DROPPED_HINT = (
+    "The NameNode has dropped its last directory for images. Do not restart it before it has stored an image again, "
+    "because the edits after its last image may be purged. Check that directory's disk, then run `hdfs dfsadmin "
+    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`. The daemon retries the upload after a while."
+)
 # ImageServlet.recentImageCheckTimePrecision
 _SHARE_OF_PERIOD = 0.75
 
@@ -140,8 +148,8 @@ def ask_version(base_url: str, *, timeout: float, cancel: Callable[[], bool] = n
 
 
 def ask_state(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> str:
-    """Return the NameNode's present state (active, standby or observer), "" if unknown. The state in FSNamesystem is
-    that before a failover for up to 10 s.
+    """Return the NameNode's present state (active, standby or observer), "" if unknown. FSNamesystem may report the
+    state before a failover for up to 10 s.
 
     Raises:
         TransferError: the NameNode does not answer.
@@ -232,8 +240,8 @@ class TooRecent:
 
 
 def longer_period(refusal_text: str, period: float) -> str:
-    """Return the next step if an image was refused as too recent because the NameNode's period is longer than ours of
-    `period` seconds; otherwise "".
+    """Return the next step if an image was refused as too recent because the NameNode's period is longer than ours
+    (`period`, in seconds); otherwise "".
     """
     recent = too_recent(refusal_text)
     if recent is None or recent.min_age <= min_image_age(period) + 1:
@@ -276,3 +284,8 @@ def release_of(version: str) -> tuple[int, ...]:
     """Return the three numbers of a release such as `3.4.1`, or an empty tuple if the text is not a release."""
     found = _RELEASE.match(version)
     return () if found is None else tuple(int(part or 0) for part in found.groups())
+
+
+def upload_hint(error: str) -> str:
+    """Return the next step for a failed upload with this error."""
+    return _DROPPED_HINT if _NO_TARGETS in error else _UPLOAD_HINT

@@ -1,4 +1,4 @@
-"""Detection of Kerberos on a NameNode's web server with an OPTIONS request, like Hadoop's clients."""
+"""Detection of Kerberos on a NameNode's web server with an OPTIONS request, which Hadoop's clients also send."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Upload:
     Attributes:
         result: name of an `UploadResult`, or "failed" with an `error`.
         seconds: duration. `size` is the number of bytes sent, and `status` the HTTP status of an error response.
-        refusal: reason why a NameNode without the image refused it, "" without a refusal.
+        refusal: reason why a NameNode that lacks the image refused it, "" if it did not refuse the image.
     """
 
     address: str
@@ -58,7 +58,7 @@ class UploadTarget:
         rollback_after: the same for a rollback image that the NameNode refused, or whose transfer failed.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
-        sent, total: bytes sent and size of the image that is being transferred; None without a transfer.
+        sent, total: bytes sent and size of the image that is being transferred; None if no image is being transferred.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""Offers images in parallel to all NameNodes that are due, and records the results in one `UploadTarget` per NameNode.
+"""Parallel offers of images to all NameNodes that are due; one `UploadTarget` per NameNode records the results.
 
 An offer ends in one of these ways:
 
@@ -322,7 +322,7 @@ class Uploader:
                 return _TransferOutcome(None, seconds=time.monotonic() - started)
             return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
         if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._accepts_images(address) is False:
-            # The NameNode's state is known, so offer the image as soon as the NameNode is active again.
+            # The NameNode is known to be inactive, so offer the image as soon as it becomes active.
             transfer.lost.set()
             return _TransferOutcome(None, seconds=time.monotonic() - started)
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))

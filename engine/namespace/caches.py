@@ -32,7 +32,7 @@ class CacheManager:
         self._header = header
         self._hadoop3 = hadoop3
         pools = [reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools)]
-        # Images of Hadoop 2.7 lack a pool's maxRelativeExpiry; 2.10 stores it in the same layout.
+        # Images of Hadoop 2.7 lack a pool's maxRelativeExpiry; Hadoop 2.10 stores this field in the same layout.
         self._writes_expiry = hadoop3 or any(pool.HasField("maxRelativeExpiry") for pool in pools)
         # Keyed by the name in edits; the image contains "?" instead of a lone surrogate.
         self._pools = {pool.poolName: pool for pool in pools}
@@ -162,8 +162,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._hadoop3)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        # When Hadoop saves the result, it converts the result to another `Path`. This removes a trailing slash that
-        # `..` caused.
+        # When Hadoop saves the result, it converts the result to another `Path`. The conversion removes a trailing
+        # slash that `..` caused.
         return java_path(found, hadoop3=self._hadoop3)
 
     def encode(self) -> bytes:

@@ -49,7 +49,7 @@ class CreatedLists:
         return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """Mark a child that leaves without a record as a stray; its created list keeps the stray under any name."""
+        """Make a departing child a stray, which its created list keeps under each later name."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
@@ -69,7 +69,8 @@ class CreatedLists:
     def make_shared(self, directory: int, name: bytes, row: int) -> None:
         """Note a moved child that is not in the newest snapshot of its path: a newer diff may list it as deleted.
 
-        This happens below a directory that was renamed out of a snapshot to a place that only older snapshots contain.
+        Such moves happen below a directory that was renamed out of a snapshot to a place that only older snapshots
+        contain.
         """
         diffs = self._diffs.of_directory(directory)
         last = None if diffs is None else diffs.last
@@ -93,11 +94,11 @@ class CreatedLists:
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Check the diff that created an inode before the inode leaves its name, which snapshots retain.
+        """Check the diff that created an inode before the inode loses its name, which snapshots retain.
 
         Raises:
-            InconsistentNamespaceError: the diff has an older reference to the inode, or contains a link to it although
-                its directory has a reference; see `report_stop`.
+            InconsistentNamespaceError: the diff contains an older reference to the inode, or the inode is a symlink to
+                which its directory has a reference; see `report_stop`.
         """
         directory, name = int(self._table.parent[row]), self._table.name(row)
         if self._table.kind[row] == SYMLINK and self._references.hub(row) is not None:
@@ -127,7 +128,7 @@ class CreatedLists:
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Rename the copies of a link that are the link itself (`LinkCopy.loaded`)."""
+        """Rename the deleted entries of a link that are the link itself and not copies (`LinkCopy.loaded`)."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
@@ -156,10 +157,11 @@ class CreatedLists:
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
         """Combine all changes since a snapshot into one diff.
 
-        Changes that contradict the present children are ignored.
+        A stray that is missing from the children, or a deleted symlink that still exists, is an inconsistency. Other
+        contradictions between the diffs and the present children are ignored.
 
         Raises:
-            InconsistentNamespaceError: a created child is missing, or a deleted child exists; see `report_stop`.
+            InconsistentNamespaceError: the diffs are inconsistent with the children; see `report_stop`.
         """
         since = DirectoryDiff(snapshot_id, 0)
         diffs = self._diffs.of_directory(directory)
@@ -188,7 +190,7 @@ class CreatedLists:
         self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))
 
     def check_strays(self) -> None:
-        """Check directories with strays like a NameNode that computes quota usage after replay.
+        """Check directories with strays as a NameNode does when it computes quota usage after replay.
 
         Hadoop 3's SecondaryNameNode does not compute quota usage.
 
@@ -206,7 +208,7 @@ class CreatedLists:
     def check_moved(self, row: int, latest: int) -> None:
         """Check the directories below an inode that moves away from a name in the newest snapshot.
 
-        Hadoop 2.7 computes quota usage there.
+        Hadoop 2.7 computes the quota usage of these directories.
 
         Raises:
             InconsistentNamespaceError: see `changes_since`.

@@ -118,7 +118,7 @@ class DiffDecoder:
             raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
         self._check_known(entry, row, span[0])
         if kind == FILE:
-            # `current_deleted` is determined later, because that requires a search in the tree.
+            # `current_deleted` is determined later, because its value requires a search in the tree.
             diffs = FileDiffs(current_deleted=None)
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
             diffs.known = newest_first[::-1]
@@ -215,7 +215,7 @@ class DiffDecoder:
         if self._table.kind[found] == DIRECTORY:
             self._place_row(found, row)
         else:
-            # A changed symlink may have another place.
+            # A changed symlink may be in another directory.
             self._table.parent[found] = row
         return found
 
@@ -244,7 +244,7 @@ class DiffEncoder:
     """Encoder of diffs.
 
     Attributes:
-        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself retains removed symlinks there.
+        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself retains removed symlinks in these lists.
     """
 
     def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:
@@ -349,7 +349,7 @@ class DiffEncoder:
         return message
 
     def directory_copy(self, diff: DirectoryDiff) -> pb.INodeDirectory | None:
-        """Return the attributes of a directory at a snapshot, like `file_copy`."""
+        """Return the attributes of a directory at a snapshot, as `file_copy` does for a file."""
         if isinstance(diff.copy, Snapshot):
             return diff.copy.directory
         if not isinstance(diff.copy, RowCopy):
@@ -360,7 +360,7 @@ class DiffEncoder:
 
 
 def _encode_created(name: bytes) -> bytes:
-    """Encode a delimited CreatedListEntry; this must be fast, because a list may contain very many entries."""
+    """Encode a delimited CreatedListEntry; the function must be fast, because a list may contain very many entries."""
     size = len(name)
     if size > _MAX_SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))

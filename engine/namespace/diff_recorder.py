@@ -38,7 +38,7 @@ class DiffRecorder:
         self.lists_blocks_of_moved = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, tree.base.layout_version)
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
-        """Save the state that the latest snapshot needs of a path's last inode, before the inode changes."""
+        """Save the state of a path's last inode for the latest snapshot, before the inode changes."""
         if self.lookup.active:
             self.record_in(row, self.lookup.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)
@@ -156,7 +156,7 @@ class DiffRecorder:
         self._tree.unlink(directory, name)
 
     def unlink_last(self, row: int, node: int | WithName, latest: int) -> bool:
-        """Remove an inode from its directory, and its reference if no snapshot needs it there.
+        """Remove an inode from its directory, and remove its reference if no snapshot needs the reference.
 
         Returns:
             Whether nothing else refers to the inode: False if snapshots contain it under other names.

@@ -284,7 +284,7 @@ class DiffStore:
         for name in found:
             child = self._child(row, name)
             if child is not None and child != NO_ROW and self._table.born.item(child) < 0:
-                # `born` was correct only for the diffs known before.
+                # `born` was correct only for the diffs that were known before.
                 self._table.born[child] = 0
         for diff in diffs:
             self.note_kept(row, diff.snapshot_id)

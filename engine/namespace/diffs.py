@@ -131,10 +131,10 @@ class DirectoryDiff:
     def combine(
         self, later: DirectoryDiff, trashed: Callable[[Node], None], stops: Callable[[bytes], None] | None = None
     ) -> None:
-        """Add the changes of the next diff to this one (Diff.combinePosterior).
+        """Add the changes of the next diff to this diff (Diff.combinePosterior).
 
         Args:
-            trashed: called with each node that was created after this snapshot and removed before the next one.
+            trashed: called with each node that was created after this snapshot and removed before the next snapshot.
             stops: called with each name that is deleted twice; a NameNode terminates when it combines such diffs.
         """
         if not later.deleted:
@@ -144,7 +144,7 @@ class DirectoryDiff:
         if any(self.created.values()) or any(later.created.values()):
             names = names | later.created.keys()
         else:
-            # There may be many names. Without strays, they are independent of one another.
+            # There may be many names. Without strays, the names are independent of one another.
             came = later.created.copy()
             for name in names:
                 came.pop(name, None)

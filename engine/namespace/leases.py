@@ -38,12 +38,13 @@ def is_covered(path: str, prefix: str) -> bool:
 class LeasePaths:
     """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
-    A NameNode 2.7 stores leases by path, with the spelling of the operations (LeaseManager.sortedLeasesByPath), and
-    changes these strings at renames and closes. When a directory above is renamed, a path with a trailing slash becomes
-    another path, which is invalid if it contains a double slash. When an image is written, each path is resolved; a
-    path that does not lead to an open file is not written. As in a NameNode, the lease of that path nevertheless
-    remains: if a file is opened at the path later, the lease applies to that file. While this class stores paths, plain
-    functions instead of kernels replay closes, renames and removals.
+    A Hadoop 2.7 NameNode stores leases by path, with the spelling of the operations (LeaseManager.sortedLeasesByPath),
+    and changes these strings at renames and closes. If the source of a rename ends with a slash, a lease's path loses a
+    separator: a rename of `/a/` to `/b` changes `/a/f` to `/bf`. If only the target ends with a slash, the path
+    contains a double slash and is invalid. When an image is written, each path is resolved; a path that does not lead
+    to an open file is not written. As in a NameNode, the lease of that path nevertheless remains: if a file is opened
+    at the path later, the lease applies to that file. While this class stores paths, plain functions instead of kernels
+    replay closes, renames and removals.
     """
 
     def __init__(self) -> None:
@@ -67,7 +68,7 @@ class LeasePaths:
         self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
 
     def detach(self, path: str, source: str, target: str) -> None:
-        """Add the path of a plain lease after a rename whose spelled paths may separate the lease from its file."""
+        """Add the path of a plain lease after a rename that may separate the lease from its file; see `separates`."""
         self._paths.add(target + path[len(source) :] if is_covered(path, source) else path)
 
 
@@ -208,11 +209,11 @@ class Leases:
 
     @property
     def plain(self) -> bool:
-        """Whether the rows' marks cover all leases, because every leased file was found at its path."""
+        """Whether the rows' marks cover all leases: every leased file was found at its path."""
         return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:
-        """Return the rows with the mark `LEASED`."""
+        """Return the rows with the `LEASED` mark."""
         table = self._tree.table
         return np.flatnonzero(table.marks[: table.count] & LEASED)
 
@@ -289,7 +290,7 @@ class Leases:
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether the files of some entries were not found, so that `moved` needs the paths."""
+        """Whether the files of some entries were not found; `moved` then needs the paths."""
         return bool(self._unresolved)
 
     def respelled(self, row: int, source: str, target: str) -> None:
@@ -304,11 +305,12 @@ class Leases:
                 self._odd.detach(self._tree.path(leased), source, target)
 
     def replaced(self, row: int, source: int) -> None:
-        """Prepare for a move of `source` to the place of `row`; a NameNode 2.7 retains the lease of `row` by path.
+        """Prepare for a move of `source` to the place of `row`; a Hadoop 2.7 NameNode retains the lease of `row` by
+        path.
 
         FSDirRenameOp removes the leases at the source's path only. The retained lease matters if `source` is open with
-        another lease. If `source` is closed, that lease would only repeat the entry of a file that is later opened
-        there by an odd path.
+        another lease. If `source` is closed, that lease would only repeat the entry of a file that is later opened at
+        this place by a path with odd slashes.
         """
         table = self._tree.table
         if not self._tree.hadoop3 and table.marks[row] & LEASED and table.is_under_construction(source):

@@ -42,7 +42,7 @@ class ChangedNames(NamedTuple):
 class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
-    The links of a directory form a chain that starts at the column `first_link` of its row. Names are in the arena of
+    The links of a directory form a chain that starts at the `first_link` column of its row. Names are in the arena of
     the inode table. Links are never deleted; the link of a removed name refers to `NO_ROW`.
 
     Attributes:
@@ -56,7 +56,7 @@ class ChildLinks:
         self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
-        # Link numbers never change, so they can be cached; this saves a kernel call, which takes most of the time.
+        # Link numbers never change, so they can be cached; the cache saves a kernel call, which takes most of the time.
         self._numbers: dict[tuple[int, bytes], int] = {}
         # The last name that was not found, and the number of links at that time; usually that name is added next.
         self._missing: tuple[int, bytes, int] | None = None

@@ -49,7 +49,7 @@ class Namespace:
 
     Args:
         base: the image, which is not changed.
-        strings: its string table, to which new names in edits are appended.
+        strings: the string table of the image, to which new names in edits are appended.
         rules: settings of the cluster that affect replay.
         allocator: allocator of its large arrays; None if unlimited.
         finder: returns a fast finder of many open files of the base image, if one is available.

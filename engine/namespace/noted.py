@@ -2,7 +2,7 @@
 
 A kernel changes rows and links immediately, as if there were no snapshots, and notes the changes of `DiffRecorder` to
 the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
-read the state of diffs from the rows: `newest`, `born` and the mark `COPIED` always include all notes.
+read the state of diffs from the rows: `newest`, `born` and the `COPIED` mark always include all notes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ or move of a file that a snapshot contains.
 NOTE_DTYPE = np.dtype(
     [
         ("kind", "i8"),
-        ("row", "i8"),  # of the inode
+        ("row", "i8"),  # row of the inode
         # The next three fields are not set for `KEEP`: row of the directory, and the name in it; see
         # `InodeTable.names`.
         ("directory", "i8"),

@@ -1,4 +1,4 @@
-"""Splits the paths of operations like a replaying NameNode, and rejects forbidden names.
+"""Splits the paths of operations as a NameNode does during replay, and rejects forbidden names.
 
     2.7     INode.getPathNames: trailing slashes are removed; a doubled slash creates an empty component,
     3.x     DFSUtilClient.bytes2byteArray: doubled slashes count as one.
@@ -36,7 +36,7 @@ def encodable(text: str) -> str:
 
 
 def has_odd_slashes(path: str) -> bool:
-    """Return whether a path has doubled slashes or ends with a slash; the root's path does."""
+    """Return whether a path has doubled slashes or ends with a slash; True for the root's path."""
     return path.endswith("/") or "//" in path
 
 
@@ -92,7 +92,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..` like java.net.URI.normalize; each component includes the slash that follows it."""
+    """Resolve `.` and `..` as java.net.URI.normalize does; each component includes the slash that follows it."""
     if "//" not in path and not {".", ".."} & set(path.split("/")):
         return path
     kept: list[str] = []
@@ -106,7 +106,7 @@ def _without_dots(path: str) -> str:
 
 
 def name_for_rename(path: str) -> str:
-    """Return the name under which 2.7 moves the source of RENAME_OLD into a directory: `new Path(path).getName()`."""
+    """Return the name under which Hadoop 2.7 moves a RENAME_OLD source into a directory: `new Path(path).getName()`."""
     return java_path(path, hadoop3=False).rpartition("/")[2]
 
 
@@ -142,7 +142,7 @@ def resolve_reserved(names: Sequence[bytes], path_of: Callable[[int], list[bytes
 
 
 def _inode_id(name: bytes) -> int:
-    """Parse a component like Java's Long.parseLong."""
+    """Parse a component as Java's Long.parseLong does."""
     text = name.decode("utf-8", "replace")
     if not _DIGITS.fullmatch(text) or abs(int(text)) > _MAX_ID:
         raise NamespaceError(f"{text!r} is not an inode id")

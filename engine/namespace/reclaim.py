@@ -42,7 +42,7 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
     while waiting:
         row = waiting.pop()
         if row in (ROOT_ROW, root):
-            # Directories above are not needed.
+            # The directories above are not needed.
             continue
         hub = references.hub(row)
         places: list[tuple[int, int | WithName]] = [(parents.item(row), row)]
@@ -61,8 +61,8 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
 class Reclaimer(FileReclaimer):
     """Deletion of a path or of a snapshot.
 
-    Like INode.cleanSubtree, the methods `clean...` remove the data that only snapshots between `prior` and `snapshot`
-    need. Like INode.destroyAndCollectBlocks, the methods `destroy...` remove an inode regardless of references to it.
+    Like INode.cleanSubtree, the `clean...` methods remove the data that only snapshots between `prior` and `snapshot`
+    need. Like INode.destroyAndCollectBlocks, the `destroy...` methods remove an inode regardless of references to it.
     Each kind of inode and of reference has its own method.
     """
 
@@ -254,7 +254,7 @@ class Reclaimer(FileReclaimer):
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
-        """Remove the parts of a directory's entry that only `snapshot` needs; see the class."""
+        """Remove the parts of a directory's entry that only `snapshot` needs; see the docstring of the class."""
         if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):

@@ -46,10 +46,10 @@ class Hub:
 
     Attributes:
         with_names: names in snapshots, ordered by `last_snapshot`.
-        dst_snapshot: newest snapshot of the present place when the inode was moved there; None if the inode has no
-            present place.
-        dst_number: record number of the present place, like `WithName.number`.
-        dst_unknown: whether that record has fields that this version does not know.
+        dst_snapshot: newest snapshot of the present place when the inode was moved to this place; None if the inode has
+            no present place.
+        dst_number: record number of the present place, in the form of `WithName.number`.
+        dst_unknown: whether the record of the present place has fields that this version does not know.
     """
 
     row: int

@@ -111,7 +111,7 @@ class SecretManager:
 
 
 def _larger(one: int, other: int) -> int:
-    """Return the larger of two numbers, which a NameNode reads as signed although the image stores them unsigned."""
+    """Return the larger of two numbers, which a NameNode reads as signed although the image stores them as unsigned."""
     return max(one, other, key=lambda number: number - ((number & _SIGN) << 1))
 
 

@@ -242,7 +242,7 @@ class SnapshotLookup:
         diffs = self.diffs.of_file(row)
         assert diffs is not None
         if diffs.current_deleted is None:
-            # Hadoop 2.7 does not check this when it loads an image, and continues as if the file existed.
+            # Hadoop 2.7 does not perform this check when it loads an image, and continues as if the file existed.
             diffs.current_deleted = self._tree.hadoop3 and not self._tree.was_in_current_state(row)
         return diffs.current_deleted
 
@@ -282,7 +282,10 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a directory is known to contain a node, a file with diffs, without a search by name."""
+        """Return whether a directory contains a node, as far as this is known without a search by name.
+
+        This is known only for files with diffs; the result for any other node is False.
+        """
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

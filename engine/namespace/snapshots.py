@@ -22,11 +22,12 @@ _SECTION = "SNAPSHOT"
 
 
 class Snapshot:
-    """A snapshot of a directory, with its attributes at that time (`fsimage.proto SnapshotSection.Snapshot`).
+    """A snapshot of a directory, with the directory's attributes at the time of the snapshot (`fsimage.proto
+    SnapshotSection.Snapshot`).
 
     Args:
         attributes: returns the attributes of the directory; called only on first use, because many snapshots are
-            deleted unused.
+            deleted before their attributes are needed.
         record: its record, if the image contains the snapshot.
     """
 
@@ -166,7 +167,8 @@ class SnapshotManager:
     def check_snapshottable(self, directory_id: int) -> None:
         """Raise NamespaceError for a directory that snapshot operations do not accept.
 
-        They always accept the root, whose snapshot quota is 0 until it is made snapshottable (FSDirectory.createRoot).
+        Snapshot operations always accept the root, whose snapshot quota is 0 until it is made snapshottable
+        (FSDirectory.createRoot).
         """
         if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")

@@ -93,7 +93,7 @@ class Tree:
         return row
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
-        """Load several inodes like `load`, but all unread inodes in one call; return their rows."""
+        """Load several inodes as `load` does, but all unread inodes in one call; return their rows."""
         wanted = np.array([i if i <= _MAX_INODE_ID else 0 for i in inode_ids], np.int64)
         unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
         slots = self.base.slots_of(unread)
@@ -152,7 +152,7 @@ class Tree:
         """Return the row of the child called `name`, or `NO_ROW` if it does not exist.
 
         Raises:
-            UnsupportedNamespaceError: the image contains a name of a snapshot there.
+            UnsupportedNamespaceError: the image contains a name of a snapshot among the children.
         """
         self.open_directory(directory)
         row = self.links.get(directory, name)
@@ -319,7 +319,7 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """Return a directory's number of children; `growth` overrides its present growth since the base image."""
+        """Return a directory's number of children; `growth` replaces the present increase since the base image."""
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))

@@ -70,9 +70,9 @@ def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
 
 
 def times(namespace: Namespace, op: TimesOp) -> None:
-    """Change times; -1 leaves a time unchanged, as does any negative value in releases after 3.2.
+    """Change times; -1 leaves a time unchanged, as does any negative value in releases after Hadoop 3.2.
 
-    The edits of 3.3.0, which has the layout of 3.2, are replayed by the rule of 3.2.
+    The edits of Hadoop 3.3.0, which has the layout of Hadoop 3.2, are replayed by the rule of Hadoop 3.2.
     """
     table = namespace.table
     only_positive = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
@@ -180,7 +180,8 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
     known = range(MAX_POLICY + 1) if namespace.hadoop3 else known_policies(namespace.base.layout_version)
     if op.policy_id not in known:
-        # A NameNode terminates when it computes the space of a file below the directory: Hadoop 3 indexes an array.
+        # With an unknown id, a NameNode terminates when it computes the space of a file below the directory; Hadoop 3
+        # uses the id as an array index.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:

@@ -2,7 +2,7 @@
 
 The thread reads from the cursor to the segment's end, to a wrong checksum, or until it is stopped. It waits while it is
 `_LEAD` bytes ahead. Its position only grows, and all checksums before the position are correct. The replay itself
-verifies the checksums after the position. Therefore, a thread that is late, waits or never started costs only time.
+verifies the checksums after the position. Therefore, a thread that is late, waits or was never started costs only time.
 Only the replay reports damage.
 """
 

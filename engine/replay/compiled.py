@@ -74,7 +74,7 @@ _MAX_EXPECTED = 1 << 20
 def is_at_hand(edits: Buffer) -> bool:
     """Return whether the kernel for this kind of segment is compiled; if not, compile it in the background."""
     buffer = np.frombuffer(edits, np.uint8)
-    # the argument types of `CompiledReplay._run`
+    # the arguments have the same types as in `CompiledReplay._run`
     return run.is_at_hand(np.zeros(1, state.STATE_DTYPE), buffer, 0, 0, 0, 0)
 
 

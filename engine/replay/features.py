@@ -66,7 +66,7 @@ def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[A
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
-    """Remove the feature; the group bits, which contained the mask, become the bits of the owning group's entry."""
+    """Remove the ACL; the group bits, which contained the mask, become the bits of the owning group's entry."""
     features = namespace.table.feature(row)
     if features.acl is None:
         return
@@ -148,7 +148,7 @@ def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
 
 
 def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Set the attributes of a new inode, even if one is given twice (FSDirectory.addFileForEditLog)."""
+    """Set the attributes of a new inode, even if an attribute occurs twice (FSDirectory.addFileForEditLog)."""
     features = namespace.table.feature(row)
     features.xattrs = tuple((_packed(namespace, xattr), xattr.value) for xattr in xattrs)
     namespace.table.set_features(row, features)
@@ -170,7 +170,7 @@ def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
 
 
 def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Remove the attributes with these namespaces and names; remove the feature with the last attribute."""
+    """Remove the attributes with these namespaces and names; remove the feature together with the last attribute."""
     features = namespace.table.feature(row)
     gone = {_packed(namespace, xattr) for xattr in xattrs}
     kept = tuple((name, value) for name, value in features.xattrs or () if name not in gone)

@@ -55,7 +55,7 @@ def _checked_block_size(path: str, size: int) -> int:
 
 
 def _checked_blocks(path: str, blocks: Sequence[Block]) -> Sequence[Block]:
-    """Return the blocks of ADD or CLOSE; raise NamespaceError for a negative length, like Block.readFields."""
+    """Return the blocks of ADD or CLOSE; raise NamespaceError for a negative length, as Block.readFields does."""
     for block in blocks:
         if block.num_bytes < 0:
             raise NamespaceError(f"block {block.block_id} of {path} cannot have {block.num_bytes} bytes")
@@ -173,8 +173,9 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        # The NameNode found no snapshot with this block, but its replay finds a snapshot and copies. Known reasons:
-        # a fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
+        # The NameNode found no snapshot with this block, but its replay finds a snapshot and copies. Known reasons: a
+        # fault of Hadoop 2.7 (docs/support.md), and an upgrade, because only renames by Hadoop 3 record blocks in the
+        # snapshot.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)
@@ -245,7 +246,7 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
     if namespace.hadoop3:
         block_type = namespace.table.block_type
         if any(block_type[row] != block_type[target] for row in sources):
-            # INodeFile.concatBlocks
+            # INodeFile.concatBlocks performs this check
             raise NamespaceError(f"{op.trg} and its sources are not all erasure-coded or all replicated")
         twice = len(set(sources)) < len(sources)
         if twice and any(
@@ -255,8 +256,8 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
         return
     hubs = (namespace.tree.references.hub(row) for row in sources)
     if any(hub is not None and hub.with_names for hub in hubs):
-        # 2.7 also stops at a file that snapshots contained under another name before, and does not log the operation.
-        # 2.10 logs this operation in the same layout.
+        # Hadoop 2.7 also stops at a file that snapshots contained under another name before, and does not log the
+        # operation. Hadoop 2.10 logs this operation in the same layout.
         raise NamespaceError(f"a file that snapshots contain under another name cannot be a source of {op.trg}")
 
 

@@ -61,7 +61,7 @@ def path_table(directories: int) -> npt.NDArray[np.void]:
     """Return an empty table of cached paths, aligned to cache lines.
 
     Args:
-        directories: number of directories with children; the table has enough places for few of their paths to collide.
+        directories: number of directories with children; the table has so many places that few of their paths collide.
     """
     wanted = 1 << (2 * directories).bit_length()
     return ArrayAllocator().zeros(min(max(wanted, _MIN_PATHS), _MAX_PATHS), PATH_DTYPE)

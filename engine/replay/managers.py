@@ -85,8 +85,8 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
     """Start a rolling upgrade, even if the image contains a rolling upgrade in progress.
 
-    A NameNode ignores the rolling upgrade in an image unless a rollback image exists next to it. The edits do not
-    record a rollback of an upgrade to an image that contains the upgrade's start.
+    A NameNode ignores the rolling upgrade in an image unless a rollback image exists next to it. If an upgrade is
+    rolled back to an image that contains its start, the edits do not record the rollback.
 
     Raises:
         NamespaceError: earlier edits started a rolling upgrade that is not finalized.

@@ -40,7 +40,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 class OpErrorTranslator:
     """Translator of namespace errors into errors of one operation, which `apply` raises.
 
-    This is a class because a generator-based context manager would take longer than most operations.
+    The translator is a class, because a generator-based context manager would take longer than most operations.
     """
 
     __slots__ = ("_op",)
@@ -70,7 +70,7 @@ class OpErrorTranslator:
 def check_end(namespace: Namespace) -> None:
     """Perform the checks that a NameNode performs at the end of replay.
 
-    The error names no operation, because the last operation is not the cause.
+    The error does not name an operation, because the last operation is not the cause.
 
     Raises:
         ReplayError: snapshot diffs are inconsistent.

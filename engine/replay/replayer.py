@@ -31,17 +31,18 @@ if TYPE_CHECKING:
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 MAX_PLAIN: Final = 8 << 20
-"""Number of bytes of edits that a process replays plainly before it waits for kernels; that takes as long as compiling.
+"""Number of bytes of edits that a process replays plainly before it waits for kernels; the plain replay takes as long
+as compiling.
 
-This is also the maximum size of INODE for which a namespace is replayed plainly, because plain functions read whole
-directories.
+This number is also the maximum size of INODE for which a namespace is replayed plainly, because plain functions read
+whole directories.
 """
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
 """Number of operations of the first run in a segment; each later run is up to twice as long.
 
-By then, the thread has verified more checksums.
+Runs begin short, because the checksum thread has verified few checksums when the first run begins.
 """
 
 
@@ -85,8 +86,8 @@ def replay(
 def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
     """Return the kernels for a namespace, or None to use the plain functions.
 
-    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`. While the kernels are not compiled, plain functions are
-    also used for little work: at most `MAX_PLAIN` bytes of INODE and of edits in this process.
+    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`. While the kernels are not compiled, plain functions
+    also replay small inputs: at most `MAX_PLAIN` bytes of INODE, and in total as many bytes of edits in this process.
 
     Args:
         edits: the next segment to replay.

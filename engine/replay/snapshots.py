@@ -22,19 +22,19 @@ from image_format.string_table import StringKind
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp, DeleteSnapshotOp, DisallowSnapshotOp, RenameSnapshotOp
 
 _ORDERED = "dfs.namenode.snapshot.deletion.ordered"
-# The layout of 3.4.0, the first release with ordered deletion.
+# The layout of Hadoop 3.4.0, the first release with ordered deletion.
 _FIRST_WITH_ORDER = LayoutVersion.NVDIMM_SUPPORT
 _IN_OLDER_LAYOUTS = "checkpointer.snapshot.deletion.ordered.older-layouts"
 _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
 def now() -> int:
-    """Return the clock's time in milliseconds, which releases before 3.3 use as the time of a snapshot."""
+    """Return the clock's time in milliseconds, which releases before Hadoop 3.3 use as the time of a snapshot."""
     return time.time_ns() // 1_000_000
 
 
 def are_timed(namespace: Namespace) -> bool:
-    """Return whether operations on snapshots contain a time; releases up to 3.2 use their clock instead."""
+    """Return whether operations on snapshots contain a time; releases up to Hadoop 3.2 use their clock instead."""
     return supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
 
 
@@ -172,7 +172,7 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
     """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode supports ordered deletion.
 
-    Even after the end of the upgrade, this remains unknown until the namespace is loaded in the new layout.
+    Even after the end of the upgrade, the support remains unknown until the namespace is loaded in the new layout.
     """
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:

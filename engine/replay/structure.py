@@ -155,7 +155,7 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 
 
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
-    """Refuse to move a directory below itself; if slashes hide this, Hadoop 2.7 moves and loses the directory."""
+    """Refuse to move a directory below itself; Hadoop 2.7 loses the directory if slashes hide this relation."""
     if namespace.tree.is_ancestor(source, parent):
         problem = f"{path} is below the renamed directory, which a NameNode then loses"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)

@@ -18,8 +18,8 @@ class OpReplay(NamedTuple):
     Attributes:
         kind: the class of the decoded record, which declares opcode, name and fields (`journal.ops`).
         plain: the replay function; it raises errors that `registry.OpErrorTranslator` translates.
-        kernel: module and name of the compiled twin in `engine.replay.kernels`, or "" without a twin. This is a name,
-            because an import would load the compiler.
+        kernel: module and name of the compiled twin in `engine.replay.kernels`, or "" if no twin exists. The attribute
+            contains names, because an import would load the compiler.
         keeps_paths: whether the path caches of kernels stay valid after `plain`, except for directories that were moved
             (`Tree.moved`) or whose diffs changed (`DiffStore.directories_changed`).
         ignored: conditions under which the operation has no effect and `plain` counts it (`Namespace.ignore`); "" if it

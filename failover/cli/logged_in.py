@@ -26,5 +26,5 @@ def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettin
 
 
 def confirmed(question: str) -> bool:
-    """Ask the question at the terminal; return False without a terminal."""
+    """Ask the question at the terminal; return False if there is no terminal."""
     return sys.stdin.isatty() and click.confirm(question, err=True)

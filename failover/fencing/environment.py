@@ -14,8 +14,8 @@ from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
     """Return the configuration as environment variables, together with the variables of `target` (ShellCommandFencer).
 
-    Each key appears with `_` for `.`, as before Hadoop 3.5, and with `_` for `.` and `-`, as in 3.5. A key that is set
-    only for the target's nameservice or NameNode also appears without that suffix.
+    Each key appears with `_` for `.`, as before Hadoop 3.5, and with `_` for `.` and `-`, as in Hadoop 3.5. A key that
+    is set only for the target's nameservice or NameNode also appears without that suffix.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")

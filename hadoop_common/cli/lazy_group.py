@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:
-    # slow to import, and most commands are not plugins
+    # this import is slow, and most commands are not plugins
     from importlib.metadata import entry_points
 
     return entry_points(group=group)

@@ -142,20 +142,29 @@ def listening_options(port: int) -> Callable[[F], F]:
 
 
 def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
-    """Load Hadoop's configuration with this process's environment, and use its TLS settings for all connections.
-
-    Warnings about values go to standard error; if `warns` is false, the caller must report all `warnings`.
-    """
+    """Load Hadoop's configuration like `read_configuration`, and use its TLS settings for all connections."""
     # most commands do not read a configuration, and loading certificates is slow
     from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config
 
+    found = read_configuration(conf_dir, warns=warns)
+    # the reader of the complete configuration reports faults in the TLS settings
+    use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
+    return found
+
+
+def read_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
+    """Load Hadoop's configuration with this process's environment.
+
+    Warnings about values go to standard error; if `warns` is false, the caller must report all `warnings`.
+
+    Raises:
+        ConfigurationError: no file exists, or a file cannot be read.
+    """
     # Java's user.name, which Hadoop's default directories contain, does not depend on USER
     found = Configuration.load(conf_dir, environment={**os.environ, "USER": process_user()})
     if warns:
         found.on_warning = lambda text: echo(f"warning: {text}", err=True)
-    # the reader of the complete configuration reports faults in the TLS settings
-    use_client(tls_config(found, HttpPolicy.HTTP_ONLY, FaultCollector()))
     return found
 
 
@@ -170,7 +179,7 @@ def refuse_input(output: Path, source: Path, name: str) -> None:
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return the callback that parses an option's string; None stays None. A ValueError of `parse` is a usage error."""
+    """Return a callback that parses an option's string; None stays None, and a ValueError becomes a usage error."""
 
     def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
         try:

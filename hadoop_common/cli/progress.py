@@ -147,7 +147,7 @@ class ProgressObserver:
 
 
 def _bars() -> Progress:
-    # slow to import, and needed only on terminals
+    # this import is slow, and needed only on terminals
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 

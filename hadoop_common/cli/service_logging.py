@@ -39,7 +39,7 @@ def set_up_logging(verbose: bool, log_config: Path | None) -> None:
     """
     if log_config is None:
         log_to_stderr(logging.DEBUG if verbose else logging.INFO)
-        # skipped polls, malformed headers of peers and connections to Java would fill the log
+        # messages about skipped polls, peers' malformed headers and connections to Java would fill the log
         for name in ("apscheduler", "urllib3.connection"):
             logging.getLogger(name).setLevel(logging.ERROR)
         logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -121,8 +121,8 @@ def _limit(context: ssl.SSLContext, versions: Iterable[str]) -> None:
 def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
     """Remove the cipher suites whose Java names match `patterns`, names or regular expressions.
 
-    Return True if a suite of TLSv1.3 matches. The caller then disables TLSv1.3, because OpenSSL cannot exclude its
-    suites individually.
+    Return True if a TLSv1.3 suite matches. The caller then disables TLSv1.3, because OpenSSL cannot exclude its suites
+    individually.
     """
     if not patterns:
         return False

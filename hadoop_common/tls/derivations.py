@@ -43,8 +43,8 @@ class _Value(NamedTuple):
 
 
 def check_pkcs12(data: bytes) -> None:
-    """Reject a store that would take minutes to open, as Java does; the limit applies to the sum of digest and all
-    parts.
+    """Reject a store that would take minutes to open, as Java does; the limit applies to the sum over the digest and
+    all parts.
 
     Raises:
         KeyStoreError: the limit is exceeded, or the data is not a PKCS12 store.
@@ -53,7 +53,7 @@ def check_pkcs12(data: bytes) -> None:
 
 
 def check_pkcs8(data: bytes) -> None:
-    """Reject an EncryptedPrivateKeyInfo that would take minutes to open; raises KeyStoreError."""
+    """Raise KeyStoreError for an EncryptedPrivateKeyInfo that would take minutes to open."""
     _check("encrypted key", lambda: [_of_algorithm(_first(data).values(_SEQUENCE)[0])])
 
 
@@ -72,7 +72,7 @@ def _of_store(data: bytes) -> Iterator[int]:
     for each in mac:
         digest, _, *iterations = each.values(_SEQUENCE)
         yield from map(_integer, iterations)
-        # PBMAC1 has its iterations in the parameters
+        # PBMAC1 stores the number of iterations in its parameters
         yield _of_algorithm(digest.values(_SEQUENCE)[0])
 
 

@@ -42,7 +42,7 @@ class ByteReader:
         self.position = position
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes; raises KeyStoreError if there are fewer."""
+        """Return the next `count` bytes; raise KeyStoreError if there are fewer."""
         taken = self.data[self.position : self.position + count]
         if len(taken) < count:
             raise KeyStoreError(

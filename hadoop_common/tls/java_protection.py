@@ -1,6 +1,6 @@
 """Decrypts keys in JKS and JCEKS stores, whose two algorithms only Java uses.
 
-JKS: a stream of SHA-1 over password and salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
+JKS: a stream of SHA-1 over the password and the salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Der:
         return Der(self.value(_SEQUENCE))
 
     def value(self, tag: int) -> bytes:
-        """Return the next value; raises KeyStoreError if its tag is not `tag` or the value is truncated."""
+        """Return the next value; raise KeyStoreError if its tag is not `tag` or the value is truncated."""
         data, start = self._data, self._position
         if len(data) < start + 2 or data[start] != tag:
             found = data[start : start + 1].hex() or "nothing"

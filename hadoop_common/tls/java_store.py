@@ -47,7 +47,7 @@ class JavaStore:
 
 
 def parse_java_store(data: bytes, password: str | None) -> JavaStore:
-    """Parse the entries of a JKS or JCEKS store; without a password, as for trust stores, skip the check of the digest.
+    """Parse the entries of a JKS or JCEKS store; if no password is given, as for trust stores, do not check the digest.
 
     Raises:
         WrongPasswordError: the digest does not match this password and these bytes.

@@ -90,7 +90,7 @@ class _ReloadingTls:
         return TlsStoreState(self._side, own, min(ends, default=None), self.fault)
 
     def _adopt(self, material: TlsMaterial) -> None:
-        """Adopt the material and build the contexts from it; raises TlsSetupError on failure."""
+        """Adopt the material and build the contexts from it; raise TlsSetupError on failure."""
         raise NotImplementedError
 
     def _log_certificate(self) -> None:

@@ -132,7 +132,7 @@ class WebAddresses:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The address at which to call this process; as in Hadoop's clients, the HTTP address if there is one."""
+        """The address at which to call this process: the HTTP address if there is one, as Hadoop's clients choose."""
         found = self.http or self.https
         assert found is not None
         return found
@@ -169,7 +169,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # ignore older versions, such as TLSv1 in configurations for 2.7
+    # ignore older versions, such as TLSv1 in configurations for Hadoop 2.7
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])

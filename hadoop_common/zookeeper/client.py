@@ -53,7 +53,7 @@ _KINDS = {
 
 
 def new_client(address: ZooKeeperAddress) -> KazooClient:
-    """Make a client without starting it; a started client connects until it is stopped.
+    """Make a client without starting it; once started, the client reconnects until it is stopped.
 
     Raises:
         ZooKeeperError: a package that the login needs is not installed.
@@ -85,7 +85,7 @@ def new_client(address: ZooKeeperAddress) -> KazooClient:
 
 
 def granted_timeout(client: KazooClient) -> float:
-    """Return the session timeout in seconds that the servers granted, limited to 2 to 20 of their ticks."""
+    """Return the session timeout in seconds that the servers granted, which is between 2 and 20 of their ticks."""
     timeout: float = client.handler.session_timeout
     return timeout
 
@@ -164,7 +164,8 @@ def unavailable_error(
 class ZnodeAcl:
     """The ACL that refused an operation: its znode, and its entries in kazoo's form.
 
-    `entries` is None if ZooKeeper does not show them: since 3.5, reading an ACL requires the right to read the znode.
+    `entries` is None if ZooKeeper does not show them: since ZooKeeper 3.5, reading an ACL requires the right to read
+    the znode.
     """
 
     path: str
@@ -262,7 +263,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def spawn(self, func: Callable[..., None], *given: Any, **more: Any) -> Any:
-        """Start a thread; kazoo uses this only for the client's connection thread."""
+        """Start a thread; kazoo uses this method only for the client's connection thread."""
 
         def run() -> None:
             try:

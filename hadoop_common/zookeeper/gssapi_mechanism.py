@@ -1,4 +1,4 @@
-"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl would need another library."""
+"""GSSAPI for pure-sasl through python-gssapi, because pure-sasl itself would need another library."""
 
 from __future__ import annotations
 

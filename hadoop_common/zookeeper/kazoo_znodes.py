@@ -49,7 +49,7 @@ from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, 
 
 _LOG = logging.getLogger(__name__)
 
-_GRACE = 3.0  # seconds beyond the session's timeout, as Hadoop's journal waits
+_GRACE = 3.0  # seconds that a call waits beyond the session's timeout, as in Hadoop's journal
 _RETRY_SECONDS = 0.1
 # interval at which a waiting call checks for an ended client
 _ENDED_SECONDS = 1.0
@@ -126,7 +126,7 @@ class KazooZNodes:
                 self._set_our_acl(above)
 
     def _set_our_acl(self, path: str) -> None:
-        """Set our ACL on a znode that has a different ACL; this requires the right to administer the znode."""
+        """Set our ACL on a znode that has a different ACL; the change requires the right to administer the znode."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
             self._do(path, lambda client: client.set_acls_async(path, client.default_acl))

@@ -1,4 +1,4 @@
-"""Sessions with a ZooKeeper ensemble: its servers, our identity there, and the ACL of new znodes."""
+"""Sessions with a ZooKeeper ensemble: the servers, our identity in ZooKeeper, and the ACL of new znodes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,11 @@ class ZooKeeperAddress:
 
 
 def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
-    """Parse scheme, id and permissions of each part; raises ValueError. @FILE reads the text from a file."""
+    """Parse scheme, id and permissions of each part; the value @FILE names a file with the text.
+
+    Raises:
+        ValueError: the text is invalid, or the file cannot be read.
+    """
     found = []
     for part in _parts(value):
         scheme, _, rest = part.partition(":")
@@ -68,7 +72,11 @@ def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
-    """Parse scheme and credential of each part; raises ValueError. @FILE reads the text from a file."""
+    """Parse scheme and credential of each part; the value @FILE names a file with the text.
+
+    Raises:
+        ValueError: the text is invalid, or the file cannot be read.
+    """
     found = []
     for part in _parts(value):
         scheme, separator, credential = part.partition(":")
@@ -79,8 +87,10 @@ def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def resolved(value: str) -> str:
-    """Return the content of the file if `value` is @FILE, else `value` (ZKUtil.resolveConfIndirection); raises
-    ValueError.
+    """Return the content of the file if `value` is @FILE, else `value` (ZKUtil.resolveConfIndirection).
+
+    Raises:
+        ValueError: the file cannot be read.
     """
     if not value.startswith("@"):
         return value

@@ -4,8 +4,8 @@
     the work is small                                 the Python form runs, and requests the compiled form
     the work is large                                 the call compiles the kernel, which is logged once
 
-Work is small if the Python form probably takes at most `MAX_SECONDS` (see `cost`), so that Python takes no longer than
-compiling. In addition, the kernel's Python form must have run for less than `MAX_SECONDS` in this process. Numba calls
+Work is small if the Python form probably takes at most `MAX_SECONDS` (see `cost`), which is less than compiling takes.
+In addition, the kernel's Python form must have run for less than `MAX_SECONDS` in this process. Numba calls
 `KernelChoice` only for argument types without code in memory, so calls of compiled kernels have no additional cost. For
 a second after a compiled form was missing, calls go to `call_plain`, which is faster than a call by Numba.
 """
@@ -111,7 +111,7 @@ class KernelChoice:
             BACKGROUND.ask(self._request(types))
 
     def call_plain(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the Python form for little work within a second after `missing`; in other cases, call `otherwise`."""
+        """Call the Python form if the work is small and `missing` ran within the last second, else `otherwise`."""
         form = self._plain()
         if form is None or time.monotonic() > self._retry_at or not self._is_little(arguments):
             return otherwise(*arguments)

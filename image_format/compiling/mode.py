@@ -33,7 +33,7 @@ def mode() -> Mode:
 
 @contextmanager
 def compiled_kernels() -> Iterator[None]:
-    """Compile each missing kernel that is called inside the context or in processes started there."""
+    """Compile each missing kernel that is called inside the context or in processes started inside the context."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = Mode.COMPILED.value
     try:

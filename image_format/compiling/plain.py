@@ -23,7 +23,7 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
-        function: the kernel's source function; the attribute `generated_source` contains the source of a generated
+        function: the kernel's source function; the `generated_source` attribute contains the source of a generated
             kernel.
         called: the Python forms of the kernels that `function` calls, by their names in its source.
 

@@ -12,7 +12,7 @@ from image_format.kernels.jit import lean_kernel
 
 @lean_kernel
 def count_dirty(rows, count):
-    """Return the numbers of inodes to write, of the base image and new ones, among the first `count` rows."""
+    """Return the numbers of changed base inodes and of new inodes to write, among the first `count` rows."""
     old = new = 0
     for i in range(count):
         if rows[i]["flags"] & (DIRTY | DROPPED) == DIRTY:

@@ -36,7 +36,7 @@ def convert_inodes(buf, pos, rules):
 
 @kernel
 def convert_snapshots(buf, pos, rules):
-    """Convert the Snapshot records after the header of SNAPSHOT, like `convert_inodes`."""
+    """Convert the Snapshot records after the header of SNAPSHOT, as `convert_inodes` converts inodes."""
     while pos < buf.size:
         record = pos
         pos, end = record_span(buf, record)
@@ -55,7 +55,7 @@ def convert_snapshots(buf, pos, rules):
 
 @kernel
 def convert_diffs(buf, pos, rules, state):
-    """Convert the records of SNAPSHOT_DIFF, like `convert_inodes`; `next_in_diffs` describes `state`."""
+    """Convert the records of SNAPSHOT_DIFF, as `convert_inodes` does; `next_in_diffs` describes `state`."""
     while pos < buf.size:
         record = pos
         pos, end = record_span(buf, record)

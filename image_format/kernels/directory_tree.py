@@ -55,7 +55,7 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
 
     Args:
         parents, name_sizes: row of the directory that contains each directory, or -1; size of each local name in bytes.
-        root: row of the root, or -1 without a root.
+        root: row of the root, or -1 if there is no root.
         lengths: result: path lengths; `NOT_IN_TREE` if no path leads to the root.
         order: result: the rows, each after its parent.
 
@@ -145,7 +145,7 @@ def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts,
 
 @kernel
 def fill_names(buf, name_starts, name_sizes, starts, out):
-    """Write the names one after another, like the paths in `fill_paths`."""
+    """Write the names one after another, as `fill_paths` writes paths."""
     pos = 0
     for k in range(name_starts.size):
         starts[k] = pos

@@ -12,7 +12,7 @@ def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
     Args:
         offsets: ascending offsets of old records, which continue the offsets of earlier calls.
         cuts: ascending rows of (start, end) in the old section; each range contains complete records.
-        spans: rows of (start, end) of the replacement for each cut, which is empty or one record.
+        spans: for each cut, (start, end) of its replacement, which is empty or one record.
         cut, shift: results of the previous call; initially 0 and the common shift of all records.
         kept, out: results: whether each record still exists, and the offsets of the remaining records.
 

@@ -166,7 +166,7 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def lean_kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile like `kernel`, but without reference counting of arrays, which avoids contention between cores.
+    """Compile as `kernel` does, but without reference counting of arrays, which avoids contention between cores.
 
     A lean kernel creates no arrays, and its arguments must outlive the call.
     """
@@ -174,7 +174,7 @@ def lean_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def step(function: Callable[..., Any]) -> Kernel:
-    """Compile like `lean_kernel`, but without the wrappers for calls from Python, which compile slowly."""
+    """Compile as `lean_kernel` does, but without the wrappers for calls from Python, which compile slowly."""
     return Kernel(function, {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
@@ -192,7 +192,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
     """Return the cache for the machine code of a kernel.
 
     Raises:
-        RuntimeError: no folder for the code is writable, or this Numba's files differ.
+        RuntimeError: no folder for the code is writable, or this version of Numba names its files differently.
     """
     from numba import version_info
 

@@ -1,11 +1,11 @@
 """Machine code of kernels on disk: Numba's files, written and read without the parts that only compilation needs.
 
 Numba parses each kernel's bitcode, lists its symbols, and imports the modules of every function compiled into the
-kernel. It also compiles a runtime for arrays that kernels create. This takes most of a second at each start. In this
-module,
+kernel. It also compiles a runtime for arrays that kernels create. Together, these steps take most of a second at each
+start. In this module,
 
     bitcode      is parsed only if a kernel that this process compiles calls the kernel.
-    environments of functions compiled into a kernel are omitted without constants, because no code can read them.
+    environments of functions compiled into a kernel are omitted if they have no constants, because no code reads them.
     the runtime  is created only if the kernel's code names it.
 """
 

@@ -46,7 +46,7 @@ class KernelFiles(FunctionCache):
             the kernel's source file.
 
     Raises:
-        RuntimeError: no folder for the code is writable, or this Numba's files differ.
+        RuntimeError: no folder for the code is writable, or this version of Numba names its files differently.
     """
 
     _impl_class: Any = CompileResultCacheImpl

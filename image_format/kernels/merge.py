@@ -23,7 +23,7 @@ def splice(buf, origin, cuts, data, spans, state, out):
     Args:
         buf, origin: a window of a section, and its position in the section.
         cuts: rows of (start, end) in the section, ascending.
-        data, spans: new records, and rows of (start, end) in them, the replacement of each cut.
+        data, spans: new records, and (start, end) of each cut's replacement in `data`.
         state: (next cut, position in the section, position in the cut's span), updated.
         out: result.
 
@@ -40,7 +40,7 @@ def splice(buf, origin, cuts, data, spans, state, out):
             copy_bytes(out, used, buf, pos - origin, count)
             used += count
             pos += count
-        # a cut at the end of the window is made here, also at the end of the section
+        # a cut at the end of the window belongs to this call, even at the end of the section
         if pos < run_end or cut == cuts.shape[0] or cuts[cut, 0] > max(pos, end):
             break
         start = spans[cut, 0] + done

@@ -110,7 +110,7 @@ def find_record(buf, pos, stop):
 
 @lean_kernel
 def _after_inode(buf, pos):
-    """Return the position after a record that begins with type, id and name like an INode, or -1 for any other."""
+    """Return the position after a record that begins with type, id and name as an INode does, otherwise -1."""
     pos, end = record_span(buf, pos)
     if end - pos < 6 or octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
         return np.int64(-1)
@@ -167,7 +167,7 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
 
 @lean_kernel
 def scan_directories(buf, pos, ids, offsets, count):
-    """Index the DirEntry records of INODE_DIR by parent, like the inodes in `scan_inodes`.
+    """Index the DirEntry records of INODE_DIR by parent, as `scan_inodes` indexes inodes.
 
     Returns:
         (rows filled, number of plain children in these entries, position, damaged).

@@ -146,7 +146,7 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):
         slots: each place has `hash_name` in the upper half and the number of a link plus one in the lower half, or 0 if
             it is free. The size is a power of two.
         links, arena: the links and the bytes of their names.
-        hashed: `hash_name` of directory and name.
+        hashed: `hash_name` of the directory and the name.
         names, start, size: the name.
     """
     mask = slots.size - 1

@@ -115,7 +115,7 @@ def _verify(image: ImageFile) -> None:
 
 
 def _check_namespace(image: ImageFile) -> None:
-    """Check the image like the base of a merge, and check that no directory contains itself.
+    """Check the image as a merge checks its base image, and check that no directory contains itself.
 
     Raises:
         ImageFormatError: a NameNode would not load the image.

@@ -87,9 +87,9 @@ def command(
 ) -> None:
     """Print an image as text; exit with code 3 if the image is damaged.
 
-    The XML of 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything. The
-    `delimited` format has one row for each inode of the current tree, with times in the local time zone. An output file
-    appears complete or not at all.
+    The XML of Hadoop 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything.
+    The `delimited` format has one row for each inode of the current tree, with times in the local time zone. An output
+    file appears complete or not at all.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ from image_tools.cli.image_file import open_image
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @json_option
 def command(path: Path, as_json: bool) -> None:
-    """Print layout, transaction id, codec, number of inodes and sections of an image.
+    """Print the layout, transaction id, codec, number of inodes and sections of an image.
 
     \b
     Example: checkpointer image info /data/nn/current/fsimage_0000000000000000042

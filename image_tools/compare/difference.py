@@ -43,7 +43,7 @@ class Difference:
 
     Attributes:
         topic: kind of the item.
-        kind: kind of the change.
+        kind: whether the item was added, removed, renamed or changed.
         subject: path, name or number of the item.
         attribute: name of the attribute for CHANGED, otherwise "".
         old, new: values of the attribute, None if absent; for RENAMED the paths.
@@ -80,7 +80,7 @@ def compare_tables(
     new: Mapping[_K, Attributes],
     named: Callable[[_K], tuple[str, str]] = _as_subject,
 ) -> Iterator[Difference]:
-    """Yield the differences between two tables of items, in key order; the attribute `inode` is the inode id.
+    """Yield the differences between two tables of items, in key order; the `inode` attribute is the inode id.
 
     Args:
         named: returns the subject and the detail of an item by its key.

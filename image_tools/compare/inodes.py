@@ -20,7 +20,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 def strings_agree(a: ComparedImage, b: ComparedImage) -> bool:
-    """Return whether equal serials mean equal names in both images, because one table extends the other."""
+    """Return whether equal serials mean equal names in both images: for each kind, one table contains the other."""
     return all(
         a.strings[kind].items() <= b.strings[kind].items() or b.strings[kind].items() <= a.strings[kind].items()
         for kind in a.strings
@@ -82,7 +82,7 @@ def _compare(a: ComparedImage, b: ComparedImage, ours: int, theirs: int, *, alik
 
 
 def _moved(a: ComparedImage, b: ComparedImage, inode_id: int, old_parent: int, new_parent: int) -> Difference:
-    """Return the difference of parent or name; either parent may exist only in snapshots."""
+    """Return the difference in parent or name; either parent may exist only in snapshots."""
     was_there = a.tree.directory_path(old_parent) is not None
     is_there = b.tree.directory_path(new_parent) is not None
     if was_there and is_there:

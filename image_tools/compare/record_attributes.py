@@ -93,7 +93,7 @@ def _features(holder: pb.INodeFile | pb.INodeDirectory, names: SerialNames) -> _
 
 
 def _quoted(value: bytes) -> str:
-    """Format a value like `hdfs dfs -getfattr`: text in quotes, or 0x and hexadecimal digits."""
+    """Format a value as `hdfs dfs -getfattr` prints it: text in quotes, or 0x and hexadecimal digits."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:

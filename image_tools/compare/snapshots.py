@@ -70,7 +70,7 @@ def _compare_diffs(inode_id: int, ours: _DiffTable, theirs: _DiffTable) -> Itera
 
 
 class _DiffIndex:
-    """Positions of the diffs of each inode in SNAPSHOT_DIFF, 24 bytes for each inode with diffs."""
+    """Positions of the diffs of each inode in SNAPSHOT_DIFF; takes 24 bytes of memory for each inode with diffs."""
 
     def __init__(self, side: ComparedImage) -> None:
         self._side = side

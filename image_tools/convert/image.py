@@ -44,7 +44,7 @@ class ConversionPlan:
         parallel_compressed: whether a compressed image may have sub-sections.
         joins_strings: whether the layout stays the same, but the string table is converted from the format of a newer
             layout. A Hadoop 3 NameNode writes these tables during a rolling upgrade from Hadoop 2.
-        verbatim: whether nothing changes, so that the file is copied, including gaps between sections.
+        verbatim: whether nothing changes; the file is then copied, including gaps between sections.
     """
 
     source_layout: int

@@ -45,7 +45,7 @@ def erasure_coding_section() -> bytes:
 
 
 def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferOrigin) -> None:
-    """Refuse to drop a section unless its content is the content directly after an upgrade.
+    """Refuse to drop a section unless the section has the content that a NameNode writes directly after an upgrade.
 
     Raises:
         UnsupportedConversionError: a policy is enabled, removed or defined by a user.

@@ -71,7 +71,8 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
 def special_names(table: StringTable) -> _Ids:
     """Return the packed names of the xattrs with a special meaning, or -1 for an absent xattr.
 
-    They stand for erasure coding policy, marked snapshot, storage policy and encryption zone, in this order.
+    The xattrs contain the erasure coding policy, the mark of a snapshot, the storage policy and the encryption zone, in
+    this order.
     """
     serials = [table.find(name, StringKind.XATTR) for _, name in _SPECIAL]
     packed = [

@@ -1,3 +1,3 @@
-"""An fsimage as text: XML and delimited rows like Hadoop's OfflineImageViewer, JSON lines, statistics."""
+"""An fsimage as text: XML and delimited rows as in Hadoop's OfflineImageViewer, JSON lines, and statistics."""
 
 from __future__ import annotations

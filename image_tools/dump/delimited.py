@@ -62,7 +62,7 @@ NO_POLICIES = PolicyColumns()
 
 
 def header_row(delimiter: str, policies: PolicyColumns = NO_POLICIES) -> str:
-    """Return the header row, which Hadoop 3.x prints, but not Hadoop 2.7."""
+    """Return the header row, which Hadoop 3 prints, but Hadoop 2.7 does not."""
     return delimiter.join([*COLUMNS, *policies.chosen("StoragePolicyId", "ErasureCodingPolicy")]) + "\n"
 
 
@@ -83,7 +83,7 @@ def dump_delimited(
     Args:
         release_3: whether to use the format of Hadoop 3.3, without its header. Permissions begin with d or -, and end
             with + for ACL entries. Paths and names with commas, quotes or line ends are quoted.
-        policies: additional columns, which Python prints instead of kernels; this takes about 50 us per inode.
+        policies: additional columns, which Python prints instead of kernels, in about 50 us per inode.
         allocator: allocator of the arrays with each inode's directory and with the paths of all directories.
 
     Raises:

@@ -29,11 +29,11 @@ def dump_distribution(
     Args:
         largest: larger files are in the last range.
         step: width of a range in bytes; at most `MAX_BUCKETS` ranges.
-        readable: whether to print ranges such as `(2 MB, 4 MB]`, like -format of Hadoop 3.x, instead of their upper
+        readable: whether to print ranges such as `(2 MB, 4 MB]`, as -format of Hadoop 3 does, instead of their upper
             ends.
 
     Raises:
-        RecordError: a record is damaged, or the section's header has a different inode count.
+        RecordError: a record is damaged, or the inode count in the section's header is wrong.
     """
     image = records.image
     section, (_, pos) = inode_section(image), read_inode_header(image)

@@ -55,7 +55,7 @@ def inode_texts(
         paths, path_of: path of an inode by its slot, for steps that print paths.
 
     Raises:
-        RecordError: see `record_texts`; also if the section's header has a different inode count.
+        RecordError: see `record_texts`; also if the inode count in the section's header is wrong.
     """
     image = records.image
     section = image.section("INODE")
@@ -67,7 +67,7 @@ def inode_texts(
 
 
 def _clean(data: bytes) -> bytes:
-    """Replace invalid UTF-8 by U+FFFD, like decoding and encoding in Java."""
+    """Replace invalid UTF-8 with U+FFFD, as decoding and encoding in Java do."""
     return data if data.isascii() else decode_java_utf8(data).encode()
 
 

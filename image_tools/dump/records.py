@@ -76,7 +76,7 @@ class ImageRecords:
         """Yield every inode in the order of the file.
 
         Raises:
-            RecordError: a record is damaged, or the section's header has a different inode count.
+            RecordError: a record is damaged, or the inode count in the section's header is wrong.
         """
         cursor = _Cursor(self.image, "INODE")
         cursor.head(pb.INodeSection())
@@ -91,7 +91,7 @@ class ImageRecords:
             self.progress(count)
 
     def check_inode_count(self, found: int) -> None:
-        """Raise RecordError if the header of INODE has a different inode count."""
+        """Raise RecordError if the inode count in the header of INODE differs from `found`."""
         expected = self.inode_header().numInodes
         if found != expected:
             text = f"header counts {counted(expected, 'inode')}, found {found}"

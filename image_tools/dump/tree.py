@@ -87,7 +87,7 @@ class ImageTree:
         return None if directory is None else directory + b"/" + self.inode(position).name
 
     def directory_path(self, directory_id: int) -> bytes | None:
-        """Return the path of a directory without trailing slash, b"" for the root; None for directory 0.
+        """Return the path of a directory without a trailing slash, b"" for the root; None for directory 0.
 
         Raises:
             RecordError: directories contain each other, or the path is longer than 128 KiB.

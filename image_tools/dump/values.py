@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hadoop_common.java_numbers import signed32
 from hadoop_common.java_utf8 import decode_java_utf8
 from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
 from image_format.erasure_policies import BUILT_IN
@@ -28,7 +29,7 @@ _ODD_IN_CSV = frozenset(',"\r\n')
 
 
 def java_text(value: str | bytes) -> str:
-    """Decode a string or bytes field like Java, with U+FFFD for invalid UTF-8."""
+    """Decode a string or bytes field as Java does, with U+FFFD for invalid UTF-8."""
     if isinstance(value, bytes):
         return decode_java_utf8(value)
     if value.isascii():
@@ -45,7 +46,7 @@ def csv_text(text: str) -> str:
 
 
 def rwx(permission: int) -> str:
-    """Format FsAction 0..7 like `ls`."""
+    """Format FsAction 0..7 as `ls` does."""
     return _SYMBOLS[permission & 7]
 
 
@@ -85,7 +86,7 @@ class Owner(NamedTuple):
 
 
 def acl_entry_text(scope: int, kind: int, name: str, permission: int) -> str:
-    """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+    """Format an ACL entry as `hdfs dfs -getfacl` prints it, e.g. `default:user:erin:r-x`."""
     prefix = "default:" if scope == AclScope.DEFAULT else ""
     return f"{prefix}{AclType(kind).name.lower()}:{name}:{rwx(permission)}"
 
@@ -113,7 +114,7 @@ class SerialNames:
         return known
 
     def acl_entry(self, packed: int) -> str:
-        """Format an ACL entry like `hdfs dfs -getfacl`, e.g. `default:user:erin:r-x`."""
+        """Format an ACL entry as `hdfs dfs -getfacl` prints it, e.g. `default:user:erin:r-x`."""
         entry = unpack_acl_entry(packed)
         return acl_entry_text(entry.scope, entry.type, self.acl_name(entry), entry.permission)
 
@@ -132,6 +133,14 @@ class SerialNames:
 _STORAGE_XATTR = (XAttrNamespace.SYSTEM.name, "hsm.block.storage.policy.id")
 _EC_XATTR = (XAttrNamespace.SYSTEM.name, "hdfs.erasurecoding.policy")
 _LENGTH_BYTES = 4
+
+
+def reported_replication(file: pb.INodeFile) -> int:
+    """Return the replication factor that a NameNode reports, which is 1 for an erasure-coded file.
+
+    Source: HeaderFormat.getReplication of Hadoop's INodeFile. The image contains no factor for these files.
+    """
+    return 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication)
 
 
 def storage_policy_name(number: int) -> str | None:

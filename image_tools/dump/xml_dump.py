@@ -14,7 +14,7 @@ from image_tools.dump.xml_release3 import Release3Xml
 
 
 class XmlForm(Enum):
-    """Release of the OfflineImageViewer; 2.7 omits ACLs, xattrs, secrets, snapshot copies and more."""
+    """Release of the OfflineImageViewer; Hadoop 2.7 omits ACLs, xattrs, secrets, snapshot copies and more."""
 
     RELEASE_2 = "2.7"
     RELEASE_3 = "3.x"
@@ -41,7 +41,8 @@ def dump_xml(
     Args:
         records: records of the image.
         form: form of the document, None for the form of the image's layout version.
-        release: release whose revision the form of 3.x contains, None for the release of the image's layout version.
+        release: release whose revision the form of Hadoop 3 contains, None for the release of the image's layout
+            version.
 
     Raises:
         RecordError: a record is damaged, or refers to a string that is missing from the table.

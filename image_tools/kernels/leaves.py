@@ -16,7 +16,7 @@ from image_format.kernels.tags import BlockProto, INode, INodeFile
 from image_format.kernels.wire import fixed64, next_field, octet, read_varint, record_span
 
 FILES, DIRECTORIES, LENGTH, SPACE = range(4)
-"""Columns of totals, like those of `SubtreeTotals`."""
+"""Columns of totals, in the order of the fields of `SubtreeTotals`."""
 _INT32 = 0xFFFFFFFF
 MAX_READ_AFTER = 1 << 9
 """Number of bytes after a usual record that may be read before damage is detected."""
@@ -24,7 +24,7 @@ _TOP_BITS = np.uint64(0x8080808080808080)
 _TOP_BIT = np.uint64(7)
 _HIGHEST_BYTE = np.uint64(56)
 _SIZES = np.uint64(0x0102030405060708)
-"""Factor for a word with only bit 0 of one byte set; the product's highest byte is the number of bytes up to it."""
+"""Factor for a word with only bit 0 of one byte set; the highest byte of the product is this byte's number, from 1."""
 
 
 @lean_kernel

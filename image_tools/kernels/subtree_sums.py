@@ -49,7 +49,7 @@ def _next_children(
     """Fill `window` with the next children of a directory: their ids and slots.
 
     Args:
-        pos, stop, end: next child, end of the list that contains it, and of the entry.
+        pos, stop, end: the next child, the end of the list that contains this child, and the end of the entry.
         slot, last: slot and id of the previous child, zeros at the beginning of the entry.
         has_row: whether the directory is touched; only then may children be touched; touched children are omitted.
 
@@ -168,13 +168,13 @@ def sum_below(
         stack: ids of directories in its first row, of which `used` are pending; later entries, and two other rows, are
             overwritten.
         most: approximate number of inodes to count.
-        odd: result, ids of inodes that the caller must process: inodes that are not counted, because snapshots contain
-            them; and, inverted, directories that are not read, because they have references, or more than `MAX_ENTRY`
-            bytes or links.
+        odd: result, ids of inodes that the caller must process. These inodes are not counted, because snapshots contain
+            them. An inverted id is the id of a directory that is not read, because the directory has references, or
+            more than `MAX_ENTRY` bytes or links.
         window: scratch, two rows.
 
     Returns:
-        (pending directories; used items of `odd`; offset of a damaged entry, or -1). It returns early if
+        (pending directories; used items of `odd`; offset of a damaged entry, or -1). The kernel returns early if
         `stack` or `odd` may become full.
     """
     rows, _, links = tables
@@ -335,7 +335,7 @@ def _find_place(entry, own, held, above):
 
 @lean_kernel
 def _settle(entry, own, blocks, policies, held, above, totals, marks):
-    """Update the sums with an inode; return whether the inode has left its place, and remove it there."""
+    """Update the sums with an inode; if the inode has left its place, remove it from this place and return True."""
     if not _find_place(entry, own, held, above):
         return False
     leaves = own["above"] != _LEFT and _place(entry, held) != own["above"]

@@ -301,7 +301,7 @@ def reference(fields: ElementFields) -> pb.INodeReference:
 
 
 def policy(fields: ElementFields) -> pb.ErasureCodingPolicyProto:
-    """Return an erasure coding policy; a built-in policy has only id and state in an image."""
+    """Return an erasure coding policy; a built-in policy has only an id and a state in an image."""
     found = pb.ErasureCodingPolicyProto(id=fields.number("policyId", 32), state=fields.text("policyState"))
     name, cell_size, schema = fields.text("policyName"), fields.number("cellSize", 32), fields.inner("ecSchema")
     if schema is None:

@@ -1,7 +1,7 @@
 """Fast check for content that a NameNode refuses to load, by the rules of its parser and loaders for each record.
 
-A merge checks an image that another program wrote before it publishes the new image; `verify_image` reports the same
-faults. Relations between records are checked when an index is built.
+If another program wrote the base image, a merge checks the base image before it publishes the new image. `verify_image`
+reports the same faults. Relations between records are checked when an index is built.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
 
 
 def _header_fault(name: SectionName, data: Section, layout_version: int) -> tuple[int, tuple[int, str] | None]:
-    """Return (end offset of the section's header, fault in the header); the offset is 0 without a header."""
+    """Return (end offset of the section's header, fault in the header); the offset is 0 if there is no header."""
     header = SECTIONS[name].header
     if header is None:
         return 0, None
@@ -224,7 +224,7 @@ def _diff_fault(section: Sections, rules: InodeRules) -> tuple[int, str] | None:
 
 
 def _missing(section: Sections) -> Iterator[LoadFault]:
-    """Yield faults for missing sections of snapshots; an image with snapshots must have both."""
+    """Yield a fault for each missing section that an image with snapshots must have."""
     data = section("SNAPSHOT")
     if data is None or not data.size:
         return
@@ -304,7 +304,7 @@ def _token_fault(
 
 
 def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
-    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo refuses the policy; ids are bytes there.
+    """Return a fault if PBHelperClient.convertErasureCodingPolicyInfo, which casts ids to bytes, refuses the policy.
 
     Args:
         listed: ids of all policies in the section. A NameNode lists every built-in policy of its release.
@@ -362,7 +362,7 @@ def _pool_fault(pool: pb.CachePoolInfoProto, known: set[str], *, hadoop3: bool) 
         return f"{name} is listed twice" if pool.poolName else "a cache pool has no name"
     if pool.limit < 0:
         return f"{name} has the limit {pool.limit}"
-    # a short in Java
+    # Java reads the value as a short
     if hadoop3 and pool.defaultReplication & 1 << 15:
         return f"{name} has the default replication {pool.defaultReplication}"
     return "" if 0 <= pool.maxRelativeExpiry <= _NEVER else f"{name} has the expiry {pool.maxRelativeExpiry}"
@@ -372,7 +372,7 @@ def _directive_fault(directive: pb.CacheDirectiveInfoProto, pools: set[str], kno
     name = f"cache directive {directive.id}"
     if directive.id <= 0 or directive.id in known:
         return f"{name} is listed twice" if directive.id in known else f"{name} has an invalid id"
-    # a short in Java
+    # Java reads the value as a short
     if not 0 < directive.replication & 0xFFFF < 1 << 15:
         return f"{name} has the replication {directive.replication}"
     if not directive.path:

@@ -60,7 +60,7 @@ class InodeRules:
         """Return the position in the section and the fault of the first record that does not load, or None if all load.
 
         Args:
-            records: consecutive records; the first one begins at `position` in the section.
+            records: consecutive records; the first record begins at `position` in the section.
             kinds: array of zeros, filled with the type of each inode in two bits.
         """
         at, parsed = first_unloadable_inode(

@@ -47,7 +47,7 @@ class Criteria:
     Attributes:
         name: glob for the local name; `*` matches any characters, `?` one character, and `[...]` one of a set.
         kind: a key of `KINDS`.
-        size: size of files, in bytes; other kinds do not match a limit.
+        size: size of files, in bytes; other kinds of inodes do not match if a limit is set.
         modified, accessed: times in ms since 1970; directories have no access time.
         replication: replication of files.
         policy: name of the storage policy that is set on the inode itself.

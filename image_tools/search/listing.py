@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hadoop_common.java_numbers import signed32, signed64
+from hadoop_common.java_numbers import signed64
 from hadoop_common.printable import escaped
-from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser
-from image_tools.dump.values import java_text, local_minutes, mode_symbols, storage_policy_name
+from image_tools.dump.values import java_text, local_minutes, mode_symbols, reported_replication, storage_policy_name
 from image_tools.namespace_browser import LocatedInode, Place, SnapshotFolder
 from image_tools.namespace_reads import NamespaceReads, components
 from image_tools.permission_checker import ReadRefusedError
@@ -82,7 +81,7 @@ def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
         "group": owner.group,
         "mode": f"{owner.mode & 0o7777:04o}",
         "length": sum(signed64(block.numBytes) for block in inode.file.blocks),
-        "replication": _replication(inode.file) if is_file else 0,
+        "replication": reported_replication(inode.file) if is_file else 0,
         "blockSize": signed64(inode.file.preferredBlockSize) if is_file else 0,
         "mtime": signed64(holder.modificationTime),
         "atime": 0 if is_directory else signed64(holder.accessTime),
@@ -90,11 +89,6 @@ def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
         "erasureCodingPolicy": listed.place.coding or None,
         "acl": [] if kind == "symlink" else [browser.names.acl_entry(entry) for entry in holder.acl.entries],
     }
-
-
-def _replication(file: pb.INodeFile) -> int:
-    """Return the replication factor that a NameNode reports, which is 1 for an erasure-coded file."""
-    return 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication)
 
 
 def ls_line(row: dict[str, Any]) -> str:

@@ -26,7 +26,8 @@ class FindingCode:
         name: stable name in lower case with hyphens.
         severity: default severity.
         meaning: description in one line.
-        repair: action of `repair_image`; "" without a repair (an error then prevents the repair of the image).
+        repair: action of `repair_image`; "" if it cannot repair the finding (an error then prevents the repair of the
+            image).
     """
 
     name: str

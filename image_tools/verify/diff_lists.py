@@ -93,7 +93,8 @@ class DiffLists:
     """The content of all deleted lists.
 
     Attributes:
-        sources, targets: slots of the directory and the inode for each deleted inode, sorted by source after `finish`.
+        sources, targets: slots of the directory and of the inode, for each deleted inode, sorted by source after
+            `finish`.
         deleted: whether the inode is in a deleted list, by slot.
         users: slot of the directory with the reference in a deleted list, by reference number; -1 if unused.
     """

@@ -62,8 +62,8 @@ def _runs(section: memoryview, start: int, end: int) -> Iterator[memoryview]:
 def write_fixed(frame: ImageFrame, fixes: Fixes, sink: Sink) -> None:
     """Write the image to `sink`. The sections are in the summary's order, and unchanged sections are copied as stored.
 
-    Entries of sub-sections are omitted, because they describe the old records, and a NameNode does not need them. They
-    are kept if a compressed section is copied and its sub-sections are separate streams.
+    Entries of sub-sections are omitted, because they describe the old records, and a NameNode does not need them. These
+    entries are kept if a compressed section is copied and its sub-sections are separate streams.
 
     Raises:
         CodecError: a section that changes cannot be decompressed.

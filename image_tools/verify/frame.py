@@ -114,7 +114,7 @@ class ImageFrame:
             return spool.finish()
 
     def readable(self, name: str, findings: Findings) -> Bytes | None:
-        """Return a section like `section`; for damaged compressed bytes, add a finding and return None."""
+        """Return a section as `section` does; for damaged compressed bytes, add a finding and return None."""
         try:
             return self.section(name)
         except CodecError as error:

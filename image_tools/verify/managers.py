@@ -172,6 +172,6 @@ def _set_count(header: Message, field: str, count: int) -> None:
 def _rewrite(
     view: SectionView, fixes: Fixes | None, old: Message, new: Message, records: list[bytes], count: int
 ) -> None:
-    """Replace the section by a corrected header and the kept records, if either differs."""
+    """Replace the section with a corrected header and the kept records, if either differs."""
     if fixes is not None and (old != new or len(records) != count):
         fixes.replace(view.name, 0, len(view.data), encode_delimited(new) + b"".join(records))

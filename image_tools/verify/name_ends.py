@@ -28,7 +28,7 @@ class _Child:
     """A child of a directory: a plain inode or a reference.
 
     Attributes:
-        slot: slot of the inode.
+        slot: position of the inode in INODE.
         number: number of the reference, -1 for a plain inode.
     """
 

@@ -110,7 +110,7 @@ class ReferenceCheck:
         return [int(slot) for slot in slots[owner[slots] >= 0]]
 
     def _in_order_of_use(self) -> list[int]:
-        """Return the reference numbers, beginning with references in directory entries, so that these are kept."""
+        """Return the reference numbers, references in directory entries first, because the first duplicate is kept."""
         return [*np.flatnonzero(self.owner >= 0).tolist(), *np.flatnonzero(self.owner < 0).tolist()]
 
     # ---- repair --------------------------------------------------------------------------------------------

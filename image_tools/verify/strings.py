@@ -117,14 +117,14 @@ class StringTableCheck:
 
     @property
     def moves(self) -> bool:
-        """Whether inode records must be rewritten, because a missing serial is too far beyond the end of the table."""
+        """Whether a missing serial is so far beyond the end of the table that inode records must be rewritten."""
         return not self.mask_bits and bool((self._known[0][self._reach() + 1 :] == MISSING_USE).any())
 
     def _reach(self) -> int:
         return max(self._entries, default=0) + _FILL
 
     def move(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> bool:
-        """Replace distant serials in an inode's attributes by their new numbers; return whether any was replaced."""
+        """Replace distant serials in an inode's attributes with their new numbers; return whether any was replaced."""
         if self.mask_bits or not self.missing(body):
             return False
         before = body.SerializeToString()

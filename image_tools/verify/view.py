@@ -58,7 +58,7 @@ class SectionView:
             return None
 
     def header(self, kind: type[M]) -> tuple[M, int]:
-        """Return the section's first record and the offset after it; an empty message without a record."""
+        """Return the section's first record and the offset after it; an empty message if there is no record."""
         for record in self.records():
             message = self.parse(kind, record)
             if message is not None:

@@ -52,7 +52,7 @@ class BookieServer:
 
 
 class _BookieConnection(Channel):
-    """Connection of a client; the loop's thread and the bookie's writer send responses."""
+    """Connection from a client; the loop's thread and the bookie's writer send responses."""
 
     def __init__(self, connection: socket.socket, peer: str, loop: SocketLoop, bookie: Bookie) -> None:
         super().__init__(connection, peer)

@@ -114,7 +114,7 @@ class BookieState:
                 ledger.last = max(ledger.last, record.entry_id)
 
     def settled(self, record: BookieRecord, place: RecordPlace) -> None:
-        """Replace an entry's body, which is now durable, by its position `place`."""
+        """Replace an entry's body, which is now durable, with its position `place`."""
         if isinstance(record, EntryRecord):
             entries = self._ledgers[record.ledger_id].entries
             if entries[record.entry_id] is record.body:

@@ -149,13 +149,13 @@ class BookKeeperJournal:
         self._znodes.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Return segments like `Journal.segments`, but without the newest batch of another writer's segment."""
+        """Return the segments as `Journal.segments` does, but without the newest batch of another writer's segment."""
         if self._expected is not None:
             self._check_namespace(self._expected)
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`: the oldest segment first, and each name before its ledger."""
+        """Purge as `Journal.purge` does: the oldest segment first, and each name before its ledger."""
         failures: list[JournalError] = []
         for segment in self._ledgers.listed():
             if segment.last_txid is None or segment.last_txid >= min_txid_to_keep:

@@ -15,7 +15,9 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""In a request, the ledger's last entry on the bookie; as the id of a ledger's last entry, an empty ledger."""
+"""In a request, this id means the ledger's last entry on the bookie. As the id of a ledger's last entry, it means that
+the ledger is empty.
+"""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78
@@ -71,7 +73,7 @@ class EntryCodec:
         """Return the entry in `body`, which must have these ids; LAST_ENTRY accepts any entry of the ledger.
 
         Raises:
-            EntryError: the entry has other ids, or its digest differs.
+            EntryError: the body is truncated, its digest differs, or the body contains a different entry.
         """
         if len(body) < self._start:
             raise _fault(ledger_id, entry_id, f"is truncated after {len(body)} bytes")

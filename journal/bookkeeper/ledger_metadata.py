@@ -50,7 +50,7 @@ class LedgerMetadata:
         segments: the segments, at least one; the first segment begins with entry 0.
         digest_type, password: None if the metadata do not contain them (version 1).
         version: version of the format; an update does not change it.
-        base: the parsed message, from which an update copies all other fields; b"" without a message.
+        base: the parsed message, from which an update copies all other fields; b"" if there is no message.
         foreign: whether the message cannot be written back, because it has unknown fields.
     """
 

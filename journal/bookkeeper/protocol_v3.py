@@ -45,7 +45,7 @@ class V3Request:
     """A request, with the transaction id for its response.
 
     Attributes:
-        priority: priority; None if the packet has none.
+        priority: priority of the request; None if the packet does not contain one.
     """
 
     txn_id: int

@@ -43,9 +43,9 @@ def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool
 
     With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced
     with an operation without effect, which every NameNode of that layout accepts. The report lists the skipped
-    operations. It also lists later operations, including those of later segments in the same directory, that name the
-    same path, inode or block. Without the skipped operation, a later operation may be impossible or have a different
-    effect.
+    operations. It also lists later operations that name the same path, inode or block, including operations in later
+    segments of the same directory. Without the skipped operation, a later operation may be impossible or have a
+    different effect.
 
     \b
     Example: checkpointer edits recover edits_inprogress_0000000000000000043 /tmp/saved

@@ -25,8 +25,8 @@ class SegmentCopy:
     """The header and the transactions in a node's copy of a segment; all copies begin with the same txid.
 
     Attributes:
-        committed: newest transaction that the node knows to be committed; None for releases before 3.0, which do not
-            report it.
+        committed: newest transaction that the node knows to be committed; None for Hadoop releases before 3.0, which do
+            not report it.
     """
 
     content: Buffer

@@ -188,7 +188,8 @@ def answers_to(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[dic
 
 def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> QuorumError:
     """Return an error with the failure of each node, and the nodes that did not answer in time."""
-    reasons = [f"{node}: {fault}" for node, fault in tally.faults.items()]
+    # in the order of the nodes, because the order of arrival would make each repetition of a fault a new message
+    reasons = [f"{node}: {tally.faults[node]}" for node in tally.nodes if node in tally.faults]
     if tally.silent and tally.verdict is TallyState.OPEN:
         reasons.append(f"no answer within {ask.timeout:g} s from {', '.join(tally.silent)}")
     counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, but {ask.need} are needed"

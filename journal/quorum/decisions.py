@@ -5,7 +5,7 @@ Both decisions require the responses of a majority, and are correct regardless o
 - The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. This node
   refuses the epoch, but a majority without it is sufficient.
 - The copy with the highest `recovery_rank` is kept. A finalized copy results from an earlier decision, so it always
-  wins. Among copies in progress, the copy of the latest epoch wins, because its writer had a majority and had recovered
+  wins. Among in-progress copies, the copy of the latest epoch wins, because its writer had a majority and had recovered
   all older copies. An epoch has only one writer, so of two copies of one epoch, the shorter copy is a prefix of the
   longer copy.
 
@@ -76,7 +76,7 @@ def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool
     """Return whether a node may unknowingly keep different transactions with the txids of the chosen copy.
 
     Hadoop's JournalNode compares only the last txid, and keeps its copy if this txid is the same. Copies that contain
-    only START_LOG_SEGMENT are always identical, as are copies in progress that were written or accepted in the same
+    only START_LOG_SEGMENT are always identical, as are in-progress copies that were written or accepted in the same
     epoch. If the chosen copy is finalized, the epoch of the other copy proves nothing, because a later segment may have
     begun on that node.
     """

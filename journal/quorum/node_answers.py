@@ -141,7 +141,10 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
 
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
-    """Ask the HTTP server, which compares the namespaces before it searches for the segment (GetJournalEditServlet)."""
+    """Complete `answer` with the response of the node's HTTP server.
+
+    The server compares the namespaces before it searches for the segment (GetJournalEditServlet).
+    """
     try:
         with open_logged_in(url, timeout=timeout) as (found, spnego):
             # Hadoop 3's Jetty writes the message into the body; Hadoop 2's Jetty writes it into the status line.

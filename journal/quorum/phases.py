@@ -3,7 +3,7 @@
 A writer is always in one `Phase`. `TRANSITIONS` lists the possible `Event`s of each phase, with the next phase. There
 are four kinds of phases.
 
-- At rest (IDLE, READY, WRITING): the next event is a request of the caller.
+- At rest (IDLE, READY, WRITING): the next event is a request from the caller.
 - In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. The phase ends with
   the response of a majority, or with LOSE or FENCE. Until then, the only possible requests are CLOSE and, while a
   segment is open, PURGE.
@@ -32,7 +32,7 @@ from journal.quorum.errors import JournalClosedError, WriterFencedError, WriterS
 
 
 class Phase(Enum):
-    """Phase of a writer. From PREPARING on, a majority of the nodes has promised its epoch."""
+    """Phase of a writer. In the phases PREPARING to FINALIZING, a majority has promised the writer's epoch."""
 
     IDLE = "has no epoch"
     ASKING = "asks for the promised epochs"
@@ -51,7 +51,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Event of a writer: a request of the caller, or the response of a majority."""
+    """Event of a writer: a request from the caller, or the response of a majority."""
 
     FORMAT = "format"
     RECOVER = "recover"

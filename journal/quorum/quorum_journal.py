@@ -44,7 +44,6 @@ class QuorumJournal:
         namespace: StorageInfo | None = None,
     ) -> None:
         self.location = address.uri
-        self._ensemble = ensemble
         self._driver = driver
         self._settings = settings
         self._writer = QuorumWriter(ensemble, address.nodes, settings, source)
@@ -72,7 +71,8 @@ class QuorumJournal:
         return QuorumSegmentWriter(self._driver, self._writer, segment)
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return segments like `Journal.segments`; with in-progress tailing, the newest transactions may be missing.
+        """Return the segments as `Journal.segments` does; with in-progress tailing, the newest transactions may be
+        missing.
 
         With in-progress tailing, the list contains the transactions of one call to the nodes' caches. A further call
         that begins at the end of the list returns more transactions.
@@ -96,7 +96,7 @@ class QuorumJournal:
         self._cached = False
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`; only the writer may purge.
+        """Purge as `Journal.purge` does; only the writer may purge.
 
         A failure of a majority raises QuorumError; other failures are logged.
         """

@@ -32,7 +32,7 @@ class AclOperations(NamespaceOperations):
     """ACL operations; methods raise AclRefusedError, and the same errors as `Transactions.change` and `perform`."""
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
-        """Replace the ACL by `spec`; scopes without entries in `spec` are unchanged."""
+        """Replace the ACL with `spec`; scopes without entries in `spec` are unchanged."""
         self._change(path, lambda entries: replaced(entries, spec))
 
     def modify(self, path: str, spec: Sequence[AclEntryView]) -> None:

@@ -26,12 +26,12 @@ class Attributes(NamespaceOperations):
             self._transactions.perform(ops.SetPermissionsOp(src=path, mode=mode))
 
     def set_owner(self, path: str, user: str = "", group: str = "") -> None:
-        """Set user and group; an empty name leaves the value unchanged."""
+        """Set the user and the group; an empty name leaves the value unchanged."""
         with self._transactions.change(f"set owner for {path}"):
             existing_for_change(self._namespace, path)
             self._transactions.perform(ops.SetOwnerOp(src=path, username=user or None, groupname=group or None))
 
-    def set_times(self, path: str, mtime: int, atime: int) -> None:
+    def set_times(self, path: str, mtime: int = -1, atime: int = -1) -> None:
         """Set times in ms since the epoch; -1 leaves a time unchanged."""
         if min(mtime, atime) < -1:
             raise OperationRefusedError(f"times {mtime} and {atime} must not be before 1970")

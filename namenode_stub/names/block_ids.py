@@ -11,7 +11,9 @@ _NO_GROUP = -(1 << 63)
 
 
 def new_block(transactions: Transactions, row: int) -> tuple[int, int]:
-    """Allocate the id and generation stamp of a block, or block group if erasure coded, of the file in `row`."""
+    """Allocate the id and generation stamp of a block for the file in `row`, or of a block group for an erasure-coded
+    file.
+    """
     info = transactions.namespace.info
     block_id = info.lastAllocatedBlockId + 1
     if transactions.namespace.table.ec_policy[row] >= 0:
@@ -31,7 +33,7 @@ def new_genstamp(transactions: Transactions) -> int:
 
 
 def full_block(namespace: Namespace, row: int) -> int:
-    """Return the capacity in bytes of a block, or block group if erasure coded, of the file in `row`."""
+    """Return the capacity in bytes of a block of the file in `row`, or of a block group of an erasure-coded file."""
     table = namespace.table
     coded = int(table.ec_policy[row])
     policy = namespace.erasure_coding.by_id().get(coded)

@@ -54,7 +54,7 @@ class Files(NamespaceOperations):
 
     Args:
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
-        clock: seconds, of any origin.
+        clock: monotonic seconds.
 
     Attributes:
         storage_policies, erasure_coding: policies of new files.
@@ -177,7 +177,7 @@ class Files(NamespaceOperations):
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
-        """Return the error for a block request; raise another error if the client may not write the file."""
+        """Return the error for a block request; raise another error if the client is not the file's writer."""
         with self._transactions.change(f"add block to {path}"):
             self._held(path, holder)
         return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")
@@ -317,7 +317,7 @@ class Files(NamespaceOperations):
             self._transactions.perform(ops.AddBlockOp(path=path, blocks=blocks))
             return block_id
 
-    def close(self, path: str, length: int) -> None:
+    def close(self, path: str, length: int = 0) -> None:
         """Close an open file of any writer; `length` is the length of its last block."""
         with self._transactions.change(f"complete file {path}"):
             row = self._open(path)

@@ -32,7 +32,7 @@ def check_name(path: str) -> None:
 
 
 def check_path(path: str) -> None:
-    """Check length and depth of a new path; raises OperationRefusedError."""
+    """Check the length and the depth of a new path; raises OperationRefusedError."""
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
         raise OperationRefusedError(
             f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."

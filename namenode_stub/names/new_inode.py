@@ -14,7 +14,7 @@ _OWNER_MAY_ENTER = 0o300
 
 
 def group_for(namespace: Namespace, caller: ClientCall, path: str) -> str:
-    """Return the group of a new inode: the caller's group, otherwise the parent directory's."""
+    """Return the group of a new inode: the caller's group, otherwise the group of the parent directory."""
     if caller.group is not None:
         return caller.group
     return permission_status(namespace, find(namespace, parent_of(path))).group

@@ -23,7 +23,7 @@ class RetryCache:
     """Thread-safe cache of the responses of calls by client id and call id.
 
     Args:
-        clock: seconds, of any origin.
+        clock: monotonic seconds.
         capacity: maximum number of responses; the cache drops the oldest response first.
     """
 
@@ -41,7 +41,7 @@ class RetryCache:
         If a client repeats a failed call, the cache performs the call again.
 
         Args:
-            known: returns the response to a call that is in the edit log, and whose response a restart lost.
+            known: returns the response to a call that is in the edit log, but whose response was lost in a restart.
         """
         if not caller.client_id or caller.call_id == NO_CALL_ID:
             return perform()

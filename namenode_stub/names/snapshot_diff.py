@@ -65,7 +65,7 @@ class SnapshotDifference:
 
     Attributes:
         root: path of the snapshottable directory.
-        is_from_earlier: whether the first of the two given states is the earlier one.
+        is_from_earlier: whether the first of the two given states is the earlier state.
         targets: paths of moved inodes in the later state, by inode id.
     """
 
@@ -299,7 +299,7 @@ class _SnapshotComparison:
 
 @dataclass(frozen=True, slots=True)
 class _InodePlace:
-    """An inode in the present state, or in a snapshot."""
+    """An inode in the current state, or in a snapshot."""
 
     row: int
     snapshot_id: int

@@ -42,7 +42,7 @@ def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.B
     The result is the same block with a new generation stamp, or a new block if a snapshot still needs the old block.
 
     Args:
-        length: new length in bytes, less than the present length.
+        length: new length in bytes, less than the current length.
     """
     namespace, kept = transactions.namespace, 0
     for block in namespace.table.file_blocks(row):

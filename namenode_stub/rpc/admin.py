@@ -46,7 +46,8 @@ def admin_calls(
     def open_files(request: pb.ListOpenFilesRequestProto, _: CallContext) -> pb.ListOpenFilesResponseProto:
         """Return the open files of the requested types.
 
-        A request without types (Hadoop 3.0) returns all open files. Open files never block decommissioning here.
+        A request without types (Hadoop 3.0) returns all open files. In the stub, open files never block
+        decommissioning.
         """
         types = list(request.types) or [_ALL_OPEN_FILES]
         if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:

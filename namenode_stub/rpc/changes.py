@@ -32,7 +32,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
 
     def delete(request: pb.DeleteRequestProto, caller: ClientCall) -> bool:
         path = client_path(request.src)
-        # like FSDirDeleteOp, ignore a deletion of the root without an error
+        # as in FSDirDeleteOp, ignore a deletion of the root without an error
         return path != "/" and directories.delete(path, caller, recursive=request.recursive)
 
     def create_symlink(request: pb.CreateSymlinkRequestProto, caller: ClientCall) -> None:

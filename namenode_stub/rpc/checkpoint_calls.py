@@ -66,7 +66,7 @@ class NodeQueries:
     def version_request(self, caller: CallContext) -> NamespaceInfo:
         self._switch.check_superuser(caller)
         release = self._release
-        # Releases before 3.0 do not report their HA state.
+        # Hadoop releases before 3.0 do not report their HA state.
         state = "" if release.version.startswith("2.") else self._state.name
         return NamespaceInfo(self._info, release.revision, release.version, state)
 

@@ -47,7 +47,7 @@ def check_source(source: RequestSource, *, automatic: bool) -> None:
         automatic: whether failover controllers choose the active NameNode.
 
     Raises:
-        OperationRefusedError: the source may not change the state.
+        OperationRefusedError: the source is not allowed to change the state.
     """
     if automatic and source is RequestSource.USER:
         raise OperationRefusedError(

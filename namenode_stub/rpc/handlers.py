@@ -1,4 +1,4 @@
-"""Helpers shared by the handlers of ClientProtocol: paths, callers, and makers of handlers."""
+"""Helpers shared by the handlers of ClientProtocol: paths, callers, and factories for handlers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def change(perform: Callable[[Any], object]) -> Handler:
 
 
 class OnceOnly:
-    """Maker of handlers that do not perform a change again when a client repeats its call."""
+    """Factory for handlers that do not perform a change again when a client repeats its call."""
 
     def __init__(self, cache: RetryCache) -> None:
         self._cache = cache
@@ -70,7 +70,7 @@ class OnceOnly:
         """Return the handler of a change with a response.
 
         Args:
-            known: returns the response to a request whose response was lost by a restart.
+            known: returns the response to a request whose response was lost in a restart.
             message: encodes a response.
         """
 

@@ -62,7 +62,7 @@ class Reads:
                 fileBufferSize=defaults.buffer_size,
                 trashInterval=defaults.trash_interval,
                 checksumType=_CRC32C,
-                # an empty value means no encryption; without the field, a 3.x client would use the client's
+                # an empty value means no encryption; without the field, a Hadoop 3 client would use the client's
                 # configuration
                 keyProviderUri="",
             )

@@ -35,7 +35,7 @@ def command(
     The counts of a directory include everything below it. Rows are sorted by their change from the oldest to the newest
     image; --json contains the totals of every image, and each user's operations of every day. Edits contain only the
     users who create inodes. With --audit, the command reads the users from the NameNode's audit logs, and interprets
-    the times there in this host's time zone. It then also counts opens (files opened for reading) and lookups
+    the times in these logs in this host's time zone. It then also counts opens (files opened for reading) and lookups
     (listings, status and other queries).
 
     The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.

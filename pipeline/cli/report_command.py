@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _section_ids(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Split lists of sections."""
+    """Split comma-separated lists of section ids."""
     choice = click.Choice(tuple(SECTIONS))
     return tuple(choice.convert(name.strip(), param, ctx) for value in values for name in value.split(","))
 

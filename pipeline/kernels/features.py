@@ -109,7 +109,7 @@ def directory_quotas(buf, offsets, slots, ids, out):
 
 @kernel
 def children_counts(buf, starts):
-    """Return (children, refChildren) of the DirEntry at each of `starts` in INODE_DIR, zeros for a start of -1.
+    """Return the numbers (children, refChildren) in the DirEntry at each of `starts` in INODE_DIR; zeros for -1.
 
     Negative numbers mean a damaged entry.
     """

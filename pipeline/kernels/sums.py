@@ -7,7 +7,7 @@ import numpy as np
 from image_format.kernels.jit import lean_kernel, measured_by
 
 _FACTOR = 0x9E3779B97F4A7C15
-"""The golden ratio times 2^64."""
+"""2^64 divided by the golden ratio."""
 _MAX_LONG = 0x7FFFFFFFFFFFFFFF
 
 
@@ -28,7 +28,8 @@ def number_pairs(first, second, slots, keys, count, groups):
         first, second: int64, the pairs.
         slots: hash table with the number of each pair, -1 in a free entry. Its size is a power of two and exceeds the
             number of pairs that `keys` has room for.
-        keys: two columns, the pair of each number below `count`, with room for a new pair in each row.
+        keys: array with two columns, in which row `n` contains pair `n`. The first `count` rows are used, and one more
+            row is free for each row of `first`.
         groups: result, the number of each row.
 
     Returns:
@@ -57,8 +58,8 @@ def add_rows(groups, values, sums, largest):
     """Add the values of each row to the sums of its group; a sum that overflows a long becomes the largest long.
 
     Args:
-        values: int64, a row for each measure and a column for each row.
-        sums: int64, a row for each group and a column for each measure.
+        values: int64, indexed by measure, then by row.
+        sums: int64, indexed by group, then by measure.
         largest: number of trailing measures for which the largest value is kept instead of the sum.
     """
     added = values.shape[0] - largest

@@ -38,7 +38,7 @@ class Activity:
     Attributes:
         users: operations of each user by day, the busiest user first.
         missing: transactions of these days that are missing in the lake.
-        audited: whether audit logs were read, so that `OPENS` and `LOOKUPS` are known.
+        audited: whether audit logs were read; `OPENS` and `LOOKUPS` are known only then.
     """
 
     days: ByDay
@@ -64,7 +64,7 @@ class Activity:
         }
 
     def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the numbers of all changes, of each kind of change, and with audit logs, of opens and lookups."""
+        """Return the number of all changes, of each kind of change and, with audit logs, of opens and lookups."""
         changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
         reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
         return {"operations": sum(changes.values()), **changes, **reads}

@@ -203,7 +203,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
                 table.commit(files, f"edits/{cluster}", batches[0].last)
                 added.append(batches[0])
             except LakeConflictError:
-                # Another process appended edits of this cluster: subtract them and repeat.
+                # Another process has appended edits of this cluster: subtract these edits and repeat.
                 table.reload()
         taken = edits_in(table).get(cluster, [])
     if added:

@@ -46,7 +46,7 @@ class LakeFile:
     Attributes:
         path: path relative to the table.
         partition: values of the partition columns.
-        txids: smallest and largest value of the column `txid`; None if the table does not have this column.
+        txids: smallest and largest value of the `txid` column; None if the table does not have this column.
         added: time of the commit, in ms since 1970; 0 before the commit.
     """
 

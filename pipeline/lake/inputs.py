@@ -108,7 +108,7 @@ class _StoredFiles:
             return HadoopFiles(self._context).status(path)
 
     def cluster_beside(self, path: str) -> str:
-        """Return the cluster in the VERSION file next to a file, or "" if it is missing."""
+        """Return the cluster in the VERSION file next to a file, or "" if no VERSION file exists."""
         version = f"{path.rpartition('/')[0]}/{VERSION}"
         try:
             return cluster_of(self._content(version), version)

@@ -40,7 +40,7 @@ _IMAGES_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ImageInLake:
-    """A complete image of the lake: a row of the table `images`.
+    """A complete image of the lake: a row of the `images` table.
 
     Attributes:
         time: time of the image's state, UTC: modification time of its file, or the moment in an archive.
@@ -107,14 +107,14 @@ def require_lake(uri: str) -> None:
 
 
 def images_in(table: LakeTable, cluster: str = "") -> list[ImageInLake]:
-    """Return the images in the table `images` by cluster and txid; of all clusters if `cluster` is ""."""
+    """Return the images in the `images` table, sorted by cluster and txid; include all clusters if `cluster` is ""."""
     rows = table.read(_IMAGES_SCHEMA.names).to_pylist()
     images = [ImageInLake(**row) for row in rows if cluster in {"", row["cluster"]}]
     return sorted(images, key=lambda image: (image.cluster, image.txid))
 
 
 def edits_in(table: LakeTable) -> dict[str, list[TxidRange]]:
-    """Return the transactions of each cluster in the table `edits`, in as few ranges as possible."""
+    """Return the transactions of each cluster in the `edits` table, in as few ranges as possible."""
     by_cluster: dict[str, list[CountedRange]] = {}
     files = {file.path: file for file in table.files()}
     for file in files.values():

@@ -61,7 +61,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def images_in_lake(root: str, cluster: str = "") -> list[ImageInLake]:
-    """Return the complete images of the lake's only cluster, or of the named one, by txid; empty if there is no lake.
+    """Return the complete images of `cluster`, or of the lake's only cluster, sorted by txid; empty if no lake exists.
 
     Raises:
         LakeError: the lake has several clusters, and none is named.

@@ -15,7 +15,7 @@ from pipeline.lake.inputs import LakeImage
 from pipeline.lake.lake import ImageInLake
 
 COMPARED = ("txid", "op", "inode_id", "time")
-"""Columns of edits that distinguish two histories, because they contain times in milliseconds."""
+"""Columns of edits that distinguish two histories; two histories seldom contain the same times in milliseconds."""
 _HINT = (
     "If the NameNode was set back, keep this lake, and append to a new lake, or to this lake with another --cluster."
 )

@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SparkEngine:
-    """Engine that merges on Spark, see `pipeline.merge.checkpoint`."""
+    """Engine that merges on Spark; see `pipeline.merge.checkpoint`."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings

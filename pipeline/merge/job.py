@@ -46,8 +46,8 @@ class CheckpointJob:
         return self._run(self._tasks(task, parts).collect)
 
     def stream(self, task: Callable[[SourceFile, Part], Iterator[T]], parts: Sequence[Part]) -> Iterator[T]:
-        """Yield results of any size, otherwise like `collect`; executors keep them on disk until the driver reads
-        them.
+        """Yield results of any size, otherwise as `collect` does; executors keep the results on disk until the driver
+        reads them.
         """
         from pyspark import StorageLevel
 

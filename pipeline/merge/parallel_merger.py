@@ -31,7 +31,7 @@ class ParallelMerger:
     Args:
         index: index of the image.
         parts: number of slot ranges in which INODE is merged, and of byte ranges of INODE_DIR.
-        folder: folder in which executors write parts; with None they send the bytes to the driver.
+        folder: folder in which executors write parts; if None, executors send the bytes to the driver.
     """
 
     concurrent = False

@@ -18,7 +18,7 @@ _OWNER = "spark.hdfs.checkpointer.owner"
 
 @contextmanager
 def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[SparkContext]:
-    """Use the context of this process, or start one that ends with the checkpoint; its JVM ends with the process.
+    """Provide the process's Spark context, or start one that stops with the checkpoint; the JVM ends with the process.
 
     Args:
         small: see `build_context`.

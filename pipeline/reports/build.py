@@ -91,7 +91,7 @@ def _count(
         tasks.append(VerifyTask(_VERIFIED, 0, after.file, options.top))
     if after.file is not None and options.wants("snapshots") and after.has_snapshots():
         tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
-    # then the reported image, then older images
+    # the reported image comes next, then older images
     for name, image in reversed([*zip(names, images, strict=True)]):
         tasks += image.tasks(name, image_rules(options), context.defaultParallelism)
     progress.phase("image", sum(task.size for task in tasks) or None)

@@ -43,8 +43,8 @@ class ImageInput:
     Attributes:
         path: the given path, with the image's name or txid.
         time: modification time of the file, UTC; None if unknown.
-        file: the image file; None for an image in a lake, which has only the table `inodes`.
-        rows: files of the table `inodes`; empty for an image file.
+        file: the image file; None for an image in a lake, which has only the `inodes` table.
+        rows: files of the `inodes` table; empty for an image file.
         cluster: cluster id in the VERSION file next to a local image, or the cluster's name in a lake; "" if unknown.
         namespace: id of the namespace; "" if unknown.
     """

@@ -113,7 +113,7 @@ def _block_sums(host: HostImage, outside: Numbers, ids: Numbers) -> Numbers:
 
     Args:
         outside: slots of inodes that exist only in snapshots.
-        ids: ids of the files among them, ascending.
+        ids: ids of the files among these inodes, ascending.
     """
     sums = np.zeros((2, ids.size), np.int64)
     for batch in sections.blocks_of(host, range(int(outside[0]), int(outside[-1]) + 1), _BLOCK_COLUMNS):

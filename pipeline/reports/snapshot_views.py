@@ -38,8 +38,9 @@ class _Places(NamedTuple):
     Attributes:
         inode: id of the inode.
         directory: id of the directory in which the inode is or was.
-        end: the last snapshot with the inode there; `_CURRENT` for a current child.
-        reference: number of the reference with the inode's name there, -1 for the inode's name.
+        end: the last snapshot with the inode at this place; `_CURRENT` for a current child.
+        reference: number of the reference that names the inode at this place, -1 if the name in the inode's record
+            applies.
     """
 
     inode: Ids
@@ -234,7 +235,8 @@ class SnapshotViews:
         """Return the data in the diffs of a file for the snapshots of a view.
 
         A snapshot has the blocks of the first diff, from that snapshot on, that contains blocks (INodeFile.getBlocks).
-        It has the factor of the first diff that contains a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
+        It has the replication factor of the first diff that contains a copy of the inode
+        (AbstractINodeDiffList.getSnapshotINode).
         """
         found = RecordedBlocks([], [])
         without_blocks = without_copy = view

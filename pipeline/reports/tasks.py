@@ -119,7 +119,7 @@ def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.T
 
 @dataclass(frozen=True, slots=True)
 class RowsTask:
-    """Task that counts rows of the table `inodes`."""
+    """Task that counts rows of the `inodes` table."""
 
     name: str
     size: int

@@ -47,12 +47,13 @@ class ReportData:
     Attributes:
         image: counts of the reported image.
         images: the reported image and older images, the oldest first.
-        last: an earlier report, from which the report measures growth without an older image; None if there is none.
+        last: an earlier report, from which the report measures growth if there is no older image; None if there is
+            no such report.
         edits: tables of `counts.edits.count_bucket`, None if there are no edits.
         findings: `Verification.as_dict` of the image, None if the image was not verified.
-        snapshots: cost of the image's snapshots, or the reason why it is unknown; None without snapshots or without
-            that section.
-        has_file: whether the image is a file; an image in a lake has only the table `inodes`.
+        snapshots: cost of the image's snapshots, or the reason why it is unknown; None if the image has no snapshots,
+            or if the `snapshots` section is not made.
+        has_file: whether the image is a file; an image in a lake has only the `inodes` table.
     """
 
     options: ReportOptions

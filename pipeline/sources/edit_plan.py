@@ -72,8 +72,8 @@ def choose_segments(
     """Return the segments with wanted transactions, in order; of overlapping segments, prefer the longer segment.
 
     Args:
-        start: txid that must exist because an option requires it, None without that option.
-        end: like `start`, for the last txid.
+        start: first txid, which must exist because an option requires it; None if the option is not set.
+        end: last txid; the rules of `start` apply.
 
     Raises:
         TransactionGapError: transactions are missing between segments, or at `start` or `end`.

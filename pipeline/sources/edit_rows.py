@@ -49,7 +49,7 @@ def _strings(values: list[str | None]) -> pa.Array:
 
 
 def _unicode(value: str) -> str:
-    """Replace unpaired surrogates, which Java's encoding allows and UTF-8 does not, by U+FFFD."""
+    """Replace unpaired surrogates, which Java's encoding allows and UTF-8 does not, with U+FFFD."""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -28,7 +28,7 @@ OPTIONS = ("path", "table", "columns", "partitions", "archive", "as_of", "branch
 """Options of the data source:
 
 - `path`: an image, or a storage directory with its newest image, on any file system that Spark supports; or several as
-  a list or a pattern, which adds the column `image` to the table;
+  a list or a pattern, which adds the `image` column to the table;
 - `archive`: instead of a path, the directory or URL of an archive, which the driver reads; `as_of`: a transaction id or
   a time (default: the newest moment); `branch` and `key_file` as in `checkpointer archive restore`;
 - `table`: name of a table (default: `inodes`);

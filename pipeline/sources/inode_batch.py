@@ -1,4 +1,4 @@
-"""Rows of the `inodes` table: decoded inodes that make their columns on demand."""
+"""Rows of the `inodes` table: decoded inodes, from which columns are made on demand."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
 
 
 def _strings(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.Array:
-    """Return the strings between the bounds, decoded like Java."""
+    """Return the strings between the bounds, decoded as in Java."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     if (data < _ASCII).all():
         return pa.Array.from_buffers(pa.string(), bounds.size - 1, buffers)

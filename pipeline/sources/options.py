@@ -109,7 +109,7 @@ class SourceOptions:
         return text
 
     def columns(self, table: Table) -> Table:
-        """Return `table` with the columns that the option `columns` lists, or with all columns if it is not given.
+        """Return `table` with the columns that the `columns` option lists, or with all columns if it is not given.
 
         Raises:
             SourceOptionError: a name is not a column of the table, or occurs twice.

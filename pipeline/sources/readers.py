@@ -1,4 +1,4 @@
-"""The tables of the data source `fsimage` and their readers."""
+"""The tables of the `fsimage` data source and their readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PATH_BYTES = 1 << 28
 
 
 class InodesReader:
-    """`TableReader` of the table `inodes`."""
+    """`TableReader` of the `inodes` table."""
 
     @property
     def table(self) -> Table:

@@ -1,4 +1,4 @@
-"""Interface of the readers of the data source `fsimage`, and the division of an image into parts."""
+"""Interface of the readers of the `fsimage` data source, and the division of an image into parts."""
 
 from __future__ import annotations
 

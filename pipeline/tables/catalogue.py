@@ -1,4 +1,4 @@
-"""All tables of the data sources, by the value of the option `table`."""
+"""All tables of the data sources, by the value of the `table` option."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGE_TABLES = {
         SUMMARY,
     )
 }
-"""Tables of the format `fsimage`."""
+"""Tables of the `fsimage` format."""
 
 EDITS_TABLES = {EDITS.name: EDITS}
-"""Tables of the format `hdfs_edits`."""
+"""Tables of the `hdfs_edits` format."""

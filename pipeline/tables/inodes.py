@@ -1,4 +1,4 @@
-"""Columns of the tables of inodes: `inodes`, `directories`, `blocks`, `acls`, `xattrs` and `under_construction`."""
+"""Columns of the inode tables: `inodes`, `directories`, `blocks`, `acls`, `xattrs` and `under_construction`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INODES = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor, or 0 for an erasure-coded file; null for types other than FILE.",
+            "Replication factor, 0 for an erasure-coded file (a NameNode reports 1); null for types other than FILE.",
             f"{_FILE}.replication",
         ),
         Column("block_size", pa.int64(), "Preferred size of a block.", f"{_FILE}.preferredBlockSize", "bytes"),
@@ -185,7 +185,7 @@ BLOCKS = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor of the file; 0 for an erasure-coded file.",
+            "Replication factor of the file; 0 for an erasure-coded file (a NameNode reports 1).",
             f"{_FILE}.replication",
             nullable=False,
         ),

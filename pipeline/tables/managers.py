@@ -1,4 +1,4 @@
-"""Columns of the tables of the NameNode's managers, `cache` and `tokens`, and of the table `summary`."""
+"""Columns of the tables of the NameNode's managers, `cache` and `tokens`, and of the `summary` table."""
 
 from __future__ import annotations
 

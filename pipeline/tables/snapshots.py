@@ -150,7 +150,7 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor at the snapshot, or 0 for an erasure-coded file.",
+            "Replication factor at the snapshot, or 0 for an erasure-coded file (a NameNode reports 1).",
             f"{_FILE}.snapshotCopy.replication",
         ),
         Column(

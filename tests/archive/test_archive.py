@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
-from typing import ClassVar
 from unittest import mock
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from archive.adding import AddOptions, add_directory
-from archive.archive import Archive, open_archive
+from archive.archive import Archive
 from archive.catalogue import MAIN
-from archive.checking import check_archive
-from archive.encryption import ArchiveKey
+from archive.checking import check_archive, check_images
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.moments import moments, view_of
-from archive.object_store import FolderStore, FsspecStore
+from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
@@ -37,7 +33,7 @@ from tests.engine.op_makers import mkdir
 from tests.recorded_cases import Case
 
 
-# Hadoop 2 gives a snapshot's root the time of the replay
+# before layout -66, replay reads the time of a snapshot from the clock
 @mock.patch("engine.replay.snapshots.now", return_value=5000)
 @pytest.mark.parametrize("case", sample(CASES, 3, "archive"), ids=lambda case: case.id)
 def test_every_moment_equals_a_merge_up_to_it(clock: mock.Mock, case: Case, archive: Archive, tmp_path: Path) -> None:
@@ -155,25 +151,6 @@ def test_history_without_a_proven_common_part_has_its_own_image(archive: Archive
     assert ("/new" in image, "/old" in image, image.info.genstampV2) == (True, False, 1234)
 
 
-def test_large_encrypted_image_round_trip(tmp_path: Path) -> None:
-    key = ArchiveKey(bytes(range(32)))
-    archive = Archive(FolderStore(tmp_path / "archive"), key)
-    content = [random.Random(number).randbytes(3 << 20) for number in range(2)]
-    with archive.writing("images", "big") as out:
-        for each in content:
-            out.add(each)
-        out.finish({})
-    with archive.reading(out.stored.name) as reader:
-        assert list(reader.chunks()) == content
-
-
-def test_another_key_is_rejected(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))), nn)
-    with pytest.raises(ArchiveError, match="does not contain the key of"):
-        add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(range(32)))), nn)
-
-
 def test_damaged_commit_prevents_changes(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, mkdir("/a", 16386))
@@ -209,118 +186,6 @@ def test_image_with_a_wrong_digest_is_not_archived(archive: Archive, tmp_path: P
     assert archive.catalogue().images == ()
 
 
-def test_encrypted_archive_requires_its_key(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    last = segment(nn, BASE_TXID, mkdir("/secret-name", 16386))
-    key = tmp_path / "key"
-    key.write_text("5a" * 32)
-    key.chmod(0o600)
-    words = ("--archive", tmp_path / "archive", "--key-file", key)
-    assert run_cli("archive", "add", nn, *words).code == 0
-    assert all(b"secret-name" not in path.read_bytes() for path in (tmp_path / "archive").rglob("*") if path.is_file())
-    plain = run_cli("archive", "list", "--archive", tmp_path / "archive")
-    assert (plain.code, "is encrypted" in plain.err, "--key-file" in plain.err) == (6, True, True)
-    assert run_cli("archive", "restore", *words, "--txid", str(last), "--out", tmp_path / "out").code == 0
-    assert "/secret-name" in saved(tmp_path / "out", last)
-
-
-def test_archive_in_an_fsspec_store(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    last = segment(nn, BASE_TXID, mkdir("/a", 16386))
-    url = f"memory://{tmp_path.name}/archive"
-    with open_archive(url) as archive:
-        add_directory(archive, nn)
-        assert "/a" in saved(restored(archive, last, tmp_path / "out"), last)
-        assert check_archive(archive).sound
-
-
-class SlowUploads(MemoryFileSystem):
-    """A file system that shows incomplete uploads, like SFTP; an upload may be interrupted."""
-
-    protocol = "slow"
-    store: ClassVar[dict[str, object]] = {}
-    pseudo_dirs: ClassVar[list[str]] = [""]
-    breaks = False
-
-    def put_file(self, lpath: str, rpath: str, **_: object) -> None:
-        content = Path(lpath).read_bytes()
-        self.pipe_file(rpath, content[: len(content) // 2] if self.breaks else content)
-        if self.breaks:
-            raise OSError("the connection was lost")
-
-
-class CrossedUploads(MemoryFileSystem):
-    """An object store in which another writer stores an object after this one has found that it does not exist."""
-
-    cachable = False
-    store: ClassVar[dict[str, object]] = {}
-    pseudo_dirs: ClassVar[list[str]] = [""]
-
-    def __init__(self, *, conditional: bool, crossed: bool) -> None:
-        super().__init__()
-        self.conditional, self.pending = conditional, crossed
-
-    def exists(self, path: str, **options: object) -> bool:
-        found = super().exists(path, **options)
-        if self.pending:
-            self.pending = False
-            self.pipe_file(path, b"theirs")
-        return bool(found)
-
-    def put_file(self, lpath: str, rpath: str, mode: str = "overwrite", **_: object) -> None:
-        if mode != "overwrite" and not self.conditional:
-            raise NotImplementedError("a header implies functionality that is not implemented")
-        self.pipe_file(rpath, Path(lpath).read_bytes(), mode=mode)
-
-
-@pytest.mark.parametrize("conditional", [True, False])
-@pytest.mark.parametrize(("crossed", "content"), [(True, b"theirs"), (False, b"ours")])
-def test_contested_object_is_not_replaced(tmp_path: Path, conditional: bool, crossed: bool, content: bytes) -> None:
-    files = CrossedUploads(conditional=conditional, crossed=crossed)
-    store = FsspecStore("memory://archive", files, f"/{tmp_path.name}")
-    (tmp_path / "a").write_bytes(b"ours")
-    store.put("archive.json", tmp_path / "a", contested=True)
-    assert store.read("archive.json") == content
-
-
-def test_interrupted_upload_is_not_visible(tmp_path: Path) -> None:
-    files = SlowUploads()
-    store = FsspecStore("slow://archive", files, "/archive")
-    (tmp_path / "a").write_bytes(b"content")
-    files.breaks = True
-    with pytest.raises(ArchiveError, match="the connection was lost"):
-        store.put("edits/a", tmp_path / "a")
-    assert store.sizes("edits") == {}
-    (left,) = store.incoming()
-    store.remove(left)
-    files.breaks = False
-    store.put("edits/a", tmp_path / "a")
-    assert (store.read("edits/a"), store.incoming(), (tmp_path / "a").exists()) == (b"content", [], False)
-
-
-class RefusedRenames(SlowUploads):
-    """A file system on which a rename may silently have no effect, like WebHDFS."""
-
-    protocol = "refused"
-    refuses = True
-
-    def mv(self, path1: str, path2: str, **named: object) -> None:
-        if not self.refuses:
-            super().mv(path1, path2, **named)
-
-
-def test_silently_refused_rename_is_an_error(tmp_path: Path) -> None:
-    files = RefusedRenames()
-    store = FsspecStore("refused://user:password@host/archive", files, "/refused")
-    (tmp_path / "a").write_bytes(b"content")
-    with pytest.raises(ArchiveError, match=r"refused://\*\*\*@host/archive/edits/a cannot be written: .*not renamed"):
-        store.put("edits/a", tmp_path / "a")
-    assert ((tmp_path / "a").exists(), store.location) == (True, "refused://***@host/archive")
-    files.refuses = False
-    store.put("edits/a", tmp_path / "a")
-    assert store.read("edits/a") == b"content"
-
-
 def test_tokens_are_stripped_on_request(archive: Archive, tmp_path: Path) -> None:
     case = next(each for each in CASES if "token" in each.id or "delegation" in each.id)
     case.copy_to(tmp_path / "nn")
@@ -335,20 +200,21 @@ def test_tokens_are_stripped_on_request(archive: Archive, tmp_path: Path) -> Non
     assert isinstance(saved(tmp_path / "bare", last), Saved)
 
 
-def test_key_for_an_unencrypted_archive_is_rejected(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    with open_archive(str(tmp_path / "archive")) as archive:
-        add_directory(archive, nn)
-    with pytest.raises(ArchiveError, match="is not encrypted"):
-        Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))).require()
-
-
-def test_file_system_errors_contain_no_credentials() -> None:
-    files = mock.Mock(protocol="abfs")
-    files.ls.side_effect = files.open.side_effect = RuntimeError("https://u:p@a/c?sv=1&sig=abc: forbidden")
-    store = FsspecStore("abfs://u:p@a/c?sig=abc", files, "/c")
-    for act in (lambda: store.sizes("edits"), lambda: store.read("edits/x")):
-        with pytest.raises(ArchiveError) as caught:
-            act()
-        assert "***@a/c?sv=1&sig=***" in caught.value.message
-        assert "abc" not in caught.value.message
+def test_image_after_an_upgrade_is_not_called_damaged(archive: Archive, tmp_path: Path) -> None:
+    """Replay of the edits before the upgrade has their layout."""
+    nn = storage(tmp_path / "nn", ImageBuilder(-66))
+    version = nn / "current" / "VERSION"
+    version.write_text(version.read_text().replace(f"={HADOOP3}", "=-66"))
+    before = segment(nn, BASE_TXID, mkdir("/a", 16386), layout=-66)
+    add_directory(archive, nn)
+    merge_directory(plan_directory(nn), MergeSettings(layout_version=HADOOP3))
+    version.write_text(version.read_text().replace("=-66", f"={HADOOP3}"))
+    last = segment(nn, before, mkdir("/b", 16387))
+    (nn / "current" / image_name(BASE_TXID)).unlink()
+    (added,) = add_directory(archive, nn).images
+    assert added.txid == before
+    assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
+    report = check_archive(archive)
+    check_images(archive, tmp_path, MergeSettings(), report)
+    assert "upgrade" in report.images[added.name]
+    assert report.sound

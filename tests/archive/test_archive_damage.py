@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -20,20 +19,17 @@ from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from archive.moments import moments, plan_restore, view_of
 from archive.object_store import FolderStore, FsspecStore
-from archive.pruning import prune
 from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path
-from site_config.archive_settings import parse_rules
+from tests.archive.killing_store import KilledError, KillingStore
 from tests.archive.random_history import cut_merge, have_same_meaning, random_ops
 from tests.archive.restored import restored
 from tests.archive.storage import saved, segment, storage
-from tests.cli_runner import fingerprint, run_cli
+from tests.cli_runner import run_cli
 from tests.depth import SEED, chosen, scaled
 from tests.engine.image_builder import BASE_TXID
-from tests.engine.op_makers import LATER, mkdir
-
-HOUR = 3_600_000
+from tests.engine.op_makers import mkdir
 
 Moment = tuple[str, int]
 
@@ -223,37 +219,6 @@ def test_damaged_commit_is_rebuilt_from_the_objects(archive: Archive, tmp_path: 
     restored(archive, last, tmp_path / "out")
 
 
-class Killed(BaseException):
-    """The simulated end of the process."""
-
-
-class KillingStore(FolderStore):
-    """A store that fails at a given step, before or after the step took effect."""
-
-    def __init__(self, root: Path, steps: int) -> None:
-        super().__init__(root)
-        self._steps = steps
-
-    def _step(self) -> None:
-        self._steps -= 1
-        if self._steps == 0:
-            raise Killed
-
-    def put(self, name: str, source: Path, *, contested: bool = False) -> None:
-        self._step()
-        super().put(name, source, contested=contested)
-        self._step()
-
-    def remove(self, name: str) -> None:
-        self._step()
-        super().remove(name)
-        self._step()
-
-    def scratch(self) -> Path:
-        self._step()
-        return super().scratch()
-
-
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(20, quick=2)))
 def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
@@ -265,7 +230,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
             store = KillingStore(root, steps)
             try:
                 add_directory(Archive(store), nn, AddOptions(restore_target=0, replay_rate=1))
-            except Killed:
+            except KilledError:
                 archive = Archive(FolderStore(root))
                 view = view_of(archive.catalogue(), MAIN)
                 # published objects stay
@@ -280,52 +245,6 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
     report = check_archive(archive)
     assert (report.sound, report.garbage) == (True, [])
     assert "/3" in saved(restored(archive, last, tmp_path / "out"), last)
-
-
-def test_prune_removes_only_objects_that_no_kept_moment_needs(archive: Archive, tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    last = segment(nn, BASE_TXID, mkdir("/a", 16386))
-    restored_at = last
-    add_directory(archive, nn)
-    restored(archive, last, tmp_path / "made")
-    for name in (image_name(last), f"{image_name(last)}.md5"):
-        shutil.copy(tmp_path / "made" / "current" / name, nn / "current")
-    last = segment(nn, last, mkdir("/b", 16387, LATER + 2 * HOUR))
-    add_directory(archive, nn, AddOptions(restore_target=0))
-    words = ("--archive", tmp_path / "archive", "--keep", "all for 1h", "--json")
-    dry = json.loads(run_cli("archive", "prune", *words, "--dry-run").out)
-    before = fingerprint(tmp_path / "archive")
-    assert sorted(each["name"].partition("/")[0] for each in dry["removed"]) == ["edits", "images"]
-    assert fingerprint(tmp_path / "archive") == before
-    done = json.loads(run_cli("archive", "prune", *words).out)
-    assert (done["removed"], done["bytes"]) == (dry["removed"], dry["bytes"])
-    assert moments(view_of(archive.catalogue(), MAIN)) == [range(restored_at, last + 1)]
-    assert "/a" in saved(restored(archive, last, tmp_path / "out"), last)
-
-
-def test_prune_keeps_objects_that_replace_a_missing_one(archive: Archive, tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    middle = segment(nn, BASE_TXID, mkdir("/a", 16386))
-    add_directory(archive, nn)
-    restored(archive, middle, tmp_path / "made")
-    for name in (image_name(middle), f"{image_name(middle)}.md5"):
-        shutil.copy(tmp_path / "made" / "current" / name, nn / "current")
-    last = segment(nn, middle, mkdir("/b", 16387, LATER + 2 * HOUR))
-    added = add_directory(archive, nn, AddOptions(restore_target=0))
-    archive.store.remove(added.images[0].name)
-    assert prune(archive, parse_rules("all for 1h")).remove == ()
-    assert check_archive(archive).lost == []
-    assert "/b" in saved(restored(archive, last, tmp_path / "out"), last)
-
-
-def test_prune_with_a_fast_clock_removes_nothing(archive: Archive, nn: Path) -> None:
-    last = segment(nn, BASE_TXID, mkdir("/a", 16386))
-    segment(nn, last, mkdir("/b", 16387, LATER + 2 * HOUR))
-    add_directory(archive, nn)
-    before = moments(view_of(archive.catalogue(), MAIN))
-    with mock.patch("archive.pruning.time.time_ns", return_value=4_000_000_000 * 10**9):
-        assert prune(archive, parse_rules("all for 3h")).remove == ()
-    assert moments(view_of(archive.catalogue(), MAIN)) == before
 
 
 def test_many_commits_are_compacted(archive: Archive, tmp_path: Path) -> None:

@@ -28,25 +28,9 @@ from archive.catalogue import (
 )
 from archive.errors import ArchiveDamagedError, ArchiveVersionError, NoSuchMomentError
 from archive.moments import histories, missing_edits, moments, only_history, plan_restore, view_of
-from archive.retention import plan_prune
 from hadoop_common.names import segment_name
-from site_config.archive_settings import parse_rules
+from tests.archive.records import catalogue, edits, image
 from tests.depth import examples
-
-DAY = 86_400_000
-
-
-def image(txid: int, branch: str = MAIN, added: int = 0) -> ImageRecord:
-    return ImageRecord(f"images/{branch}-{txid}", txid, branch, "00", 10, 5, "00", "VERSION", added)
-
-
-def edits(first: int, last: int, branch: str = MAIN, at: int = 0, added: int = 0) -> EditsRecord:
-    name = f"edits/{branch}-{first}-{last}"
-    return EditsRecord(name, first, last, branch, True, "00", 10, 5, "00", at, at, -67, added)
-
-
-def catalogue(*records: ImageRecord | EditsRecord, branches: tuple[Branch, ...] = ()) -> Catalogue:
-    return join_commits({"1": Commit(1, 0, records, branches=branches)})
 
 
 def test_commit_round_trip() -> None:
@@ -123,52 +107,9 @@ def test_branch_shares_the_objects_before_its_fork() -> None:
         view_of(found, "c")
 
 
-@given(st.integers(0, 1 << 30))
-@examples(100)
-def test_every_moment_kept_by_retention_is_restorable(seed: int) -> None:
-    rng = random.Random(seed)
-    records: list[ImageRecord | EditsRecord] = [image(0)]
-    txid = 0
-    for day in range(rng.randint(1, 60)):
-        last = txid + rng.randint(1, 5)
-        records.append(edits(txid + 1, last, at=day * DAY + 1))
-        if rng.random() < 0.2:
-            records.append(image(last))
-        txid = last
-    found, now = catalogue(*records), 60 * DAY
-    plan = plan_prune(found, parse_rules("all for 5d, daily for 20d, monthly for 1y"), now)
-    assert {each.name for each in (*plan.keep, *plan.remove)} == found.names
-    left = view_of(catalogue(*plan.keep), MAIN)
-    assert plan_restore(left, txid).txid == txid
-    for record in found.edits:
-        if record.last_time >= now - 5 * DAY:
-            for each in range(record.first, record.last + 1):
-                assert plan_restore(left, each).txid == each
-    months = {each.last_time // (31 * DAY) for each in found.edits}
-    assert len(months) <= len(moments(left)) + len(left.pieces)
-
-
-def test_edits_after_a_gap_and_of_unknown_branches_are_kept() -> None:
-    old: list[ImageRecord | EditsRecord] = [
-        image(100),
-        edits(101, 200, at=DAY),
-        edits(301, 400, at=DAY),
-        edits(401, 410, "lost", at=DAY),
-    ]
-    plan = plan_prune(catalogue(*old), parse_rules("all for 1d"), 400 * DAY)
-    assert plan.remove == ()
-    bare = plan_prune(catalogue(edits(101, 200, at=DAY)), parse_rules("all for 1d"), 400 * DAY)
-    assert bare.remove == ()
-
-
 def test_newer_of_two_images_of_a_transaction_is_the_base() -> None:
     before, after = image(10, added=1), replace(image(10, added=2), name="images/after", version="NEW")
     assert plan_restore(view_of(catalogue(after, before), MAIN), 10).base.version == "NEW"
-
-
-def test_invalid_retention_rules_are_rejected() -> None:
-    with pytest.raises(ValueError, match="'some for 7d' is not a retention rule"):
-        parse_rules("all for 7d, some for 7d")
 
 
 def test_missing_edits_are_those_never_archived() -> None:
@@ -189,8 +130,8 @@ def test_full_commit_omits_removed_parts_of_finalized_segments() -> None:
 @given(st.integers(0, 1 << 30))
 @examples(200)
 def test_replacing_all_but_large_commits_keeps_the_records(seed: int) -> None:
-    """Random writers: joining commits one by one, with replacements by size, has the same result as joining all at
-    once.
+    """For random writers, joining commits one by one, with replacements by size, has the same result as joining all
+    together.
     """
     rng = random.Random(seed)
     every: dict[str, Commit] = {}

@@ -14,12 +14,9 @@ from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError
 from archive.following import ArchiveFollower
 from archive.object_store import FolderStore
+from tests.archive.killing_store import KilledError
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
 from tests.archive.storage import segment
-
-
-class _KilledError(BaseException):
-    """The simulated end of the process."""
 
 
 def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:
@@ -37,11 +34,11 @@ def test_commits_left_by_a_killed_replacement_are_ignored(archive: Archive, nn: 
 
     def killed(store: FolderStore, name: str) -> None:
         if name.startswith(COMMITS):
-            raise _KilledError
+            raise KilledError
         remove(store, name)
 
     with mock.patch("archive.archive._COMPACT_AFTER", 8):
-        with mock.patch.object(FolderStore, "remove", killed), pytest.raises(_KilledError):
+        with mock.patch.object(FolderStore, "remove", killed), pytest.raises(KilledError):
             follow_growth(archive, nn, writer, 20)
         assert len(archive.catalogue().replaced) == 8
         follow_growth(archive, nn, writer, 8)

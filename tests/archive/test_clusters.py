@@ -280,7 +280,7 @@ def test_edits_connected_with_images_of_both_clusters_are_not_moved(
 
 
 def test_repair_after_a_move_does_not_list_the_moved_edits_again(mixed: Mixed, tmp_path: Path) -> None:
-    """The repair keeps young unlisted objects, and a damaged commit makes it list unlisted objects."""
+    """The repair keeps young unlisted objects, and lists unlisted objects because a commit is damaged."""
     archive, target, *_ = mixed
     moved = move_cluster(archive, "BP-2", target)
     for name in archive.store.sizes(IMAGES):

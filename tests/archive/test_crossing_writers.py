@@ -121,7 +121,7 @@ def test_two_writers_of_one_history_create_one_archive(archive: Archive, nn: Pat
 
 
 def test_only_one_of_two_namespaces_can_begin_an_archive(archive: Archive, tmp_path: Path) -> None:
-    """The other namespace begins the archive after this one has found the directory empty."""
+    """The other namespace begins the archive after this namespace has found the directory empty."""
     ours, theirs = (StorageInfo(HADOOP3, number, 0, f"CID-{number}") for number in (1, 2))
     identity, pending = Archive.identity, [theirs]
 
@@ -173,7 +173,9 @@ def test_archive_without_identity_is_not_adopted_by_another_namespace(archive: A
 
 
 def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: Path, tmp_path: Path) -> None:
-    """The other writer begins and fills the archive before this one's identity arrives, which the store refuses."""
+    """The other writer begins and fills the archive before the identity of this writer arrives; the store refuses this
+    identity.
+    """
     segment(nn, BASE_TXID, op_of(1))
     write = Archive.write_identity
 
@@ -194,7 +196,7 @@ def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: P
 def test_namespace_that_overwrites_an_identity_finds_the_other_images(
     archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """The other writer fills the archive while this one's identity is on its way."""
+    """The other writer fills the archive before the identity of this writer arrives."""
     segment(nn, BASE_TXID, op_of(1))
 
     def late(self: Archive, info: StorageInfo) -> None:

@@ -71,7 +71,7 @@ def test_later_inodes_are_not_kept_in_memory(places: LaterPlaces) -> None:
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=3)))
 def test_losses_of_random_histories_equal_the_difference_of_images(seed: int, tmp_path: Path) -> None:
-    """Lost files have inodes in the image of the moment, but not in the newest image."""
+    """Lost files have inodes in the image at `moment`, but not in the newest image."""
     nn = storage(tmp_path / "nn")
     last = written(nn, random_ops(seed, TRANSACTIONS), seed)
     moment = (BASE_TXID + last) // 2

@@ -1,4 +1,4 @@
-"""Path filters: their matches, and the same bytes however a filter is filled."""
+"""Path filters: the paths that they match, and bytes that do not depend on how a filter was filled."""
 
 from __future__ import annotations
 

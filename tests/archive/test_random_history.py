@@ -61,7 +61,7 @@ def test_every_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
         assert answer.code == 0, answer.err
         back, changes = saved(tmp_path / f"w{op.txid}", last + 1), json.loads(answer.out)["changes"]
         removed = {inode.id for path, inode in before.paths.items() if covers(op.path, path)}
-        # everything is restored at its path unless a later rename moved it, and later writes are not lost
+        # every inode is restored at its path unless a later rename moved the inode, and later writes are not lost
         assert removed <= set(back.inodes)
         assert set(kept.inodes) <= set(back.inodes)
         later = [each for each in ops if each.txid > op.txid and isinstance(each, RenameOp | RenameOldOp)]
@@ -79,7 +79,7 @@ def test_every_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
 
 
 def places(path: str, later: Sequence[EditOp]) -> Iterator[str]:
-    """Yield a path, and the paths to which later renames move its inode; nothing for an empty path."""
+    """Yield a path, and the paths to which later renames move its inode; if the path is empty, yield nothing."""
     if not path:
         return
     yield path

@@ -1,4 +1,4 @@
-"""Requests of a daemon's round to an object store, as stated in docs/archive.md."""
+"""Requests that a daemon's round sends to an object store, as docs/archive.md states."""
 
 from __future__ import annotations
 

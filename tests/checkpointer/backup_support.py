@@ -39,7 +39,7 @@ def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -
 
 
 class Daemon:
-    """Role and service without a scheduler; only a test advances the clock."""
+    """The role and the service without a scheduler; only a test advances the clock."""
 
     def __init__(self, config: CheckpointConfig) -> None:
         self.now = 0.0

@@ -1,4 +1,6 @@
-"""A fake of the module that writes lakes: records its arguments; a file next to the lake controls its behaviour."""
+"""A fake of the module that writes lakes, which records its arguments; a file next to the lake controls its
+behaviour.
+"""
 
 from __future__ import annotations
 

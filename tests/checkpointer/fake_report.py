@@ -1,4 +1,6 @@
-"""Replaces `checkpointer report`: records its arguments and limits; files next to the reports control its behaviour."""
+"""A fake of `checkpointer report`, which records its arguments and limits; files next to the reports control its
+behaviour.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work of every kind on a recorded case, as files: `python -m tests.checkpointer.kernel_work FOLDER CASE...`.
+"""Performs work of every kind on recorded cases: `python -m tests.checkpointer.kernel_work FOLDER CASE...`.
 
 A process that runs the Python forms of the kernels and a process that runs the compiled kernels write the same bytes.
 """

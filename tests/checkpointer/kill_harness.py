@@ -143,7 +143,7 @@ def _instrument(counter: _Counter, half: int | None) -> None:
                 try:
                     write(descriptor, memoryview(data)[: len(data) // 2], *offset)
                 finally:
-                    # a half write may fail, because direct writes consist of whole blocks
+                    # a write of half the data may fail, because direct writes consist of whole blocks
                     _kill_self()
             return write(descriptor, data, *offset)
 

@@ -1,4 +1,4 @@
-"""Leaders by name."""
+"""Leaders that tests of leadership share."""
 
 from __future__ import annotations
 

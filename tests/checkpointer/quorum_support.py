@@ -108,7 +108,10 @@ class Quorum:
         return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
 
     def settled_epochs(self) -> list[int]:
-        """Wait until all running nodes have the same promise, since a writer waits only for a majority; return all."""
+        """Wait until all running nodes have promised the same epoch, and return their promises.
+
+        A writer waits only for the promises of a majority.
+        """
         found: list[int] = []
 
         def agree() -> bool:

@@ -27,7 +27,7 @@ class ModelSecondary:
 
     Attributes:
         hasty: probability that the NameNode is set back between two steps.
-        findings: reason of each start over.
+        findings: reason for each start-over.
         taken: number of its images that the NameNode accepted.
     """
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.secondary.role import SecondaryRole
@@ -40,7 +42,7 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
 
 
 class Secondary:
-    """Role and service as in a daemon, without the scheduler; `checkpoint` polls."""
+    """The role and the service of a daemon, without the scheduler; `checkpoint` runs a poll."""
 
     def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
@@ -90,7 +92,7 @@ def sound(folder: Path) -> bool:
 
 
 def differences(expected: Path, actual: Path) -> list[str]:
-    """Return imgcmp's findings except the txid, because empty segments of later rolls change nothing else."""
+    """Return imgcmp's findings except a different txid, because empty segments of later rolls change only the txid."""
     found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
     return [line for line in found if "NS_INFO field 6" not in str(line)]
 
@@ -100,3 +102,10 @@ def done(secondary: Secondary) -> int:
     assert result.state is TriggerState.DONE, result
     assert list(result.details["uploads"].values()) == ["SUCCESS"]
     return int(result.details["txid"])
+
+
+@pytest.fixture
+def secondary(node: NamenodeDouble, tmp_path: Path) -> Iterator[Secondary]:
+    """A secondary that has not made a checkpoint."""
+    with Secondary.of(tmp_path, node) as running:
+        yield running

@@ -121,7 +121,7 @@ class FakeRole:
         return {"/name": "in use"}
 
     def prepare(self) -> None:
-        """Do nothing, because no directory fails here."""
+        """Do nothing, because this role's directories never fail."""
 
     def progress(self) -> Progress:
         if self.read_fault is not None:

@@ -72,7 +72,7 @@ class Witness:
 
 
 class Provenances(ModelProvenances):
-    """A `ProvenanceStore` with one claim."""
+    """A `ProvenanceStore` with the provenance of one image."""
 
     def __init__(self, md5: str, claim: Provenance) -> None:
         super().__init__()

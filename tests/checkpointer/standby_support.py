@@ -23,6 +23,7 @@ from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.service_support import Clock, standby_config
 from tests.namenode_stub.stub_support import formatted
+from tests.recorded_cases import imgcmp
 
 TRANSACTIONS = 10
 
@@ -31,7 +32,7 @@ PERIOD = 3600.0
 
 
 def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -> CheckpointConfig:
-    """Return a standby of stubs, or of HTTP addresses without RPC."""
+    """Return the configuration of a standby of stubs, or of HTTP addresses without RPC servers."""
     config = standby_config()
     values = {
         "period": PERIOD,
@@ -56,7 +57,7 @@ def _http_address(node: NameNodeStub | str) -> str:
 
 
 class Daemon:
-    """Role and service without the scheduler; both use `clock`."""
+    """The role and the service without the scheduler; both use `clock`."""
 
     def __init__(self, config: CheckpointConfig, source: EditSource | None = None) -> None:
         self.clock = Clock()
@@ -114,6 +115,29 @@ def daemon_of(stub: NameNodeStub, tmp_path: Path, **changes: Any) -> Daemon:
 def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
     with daemon_of(stub, tmp_path) as running:
         yield running
+
+
+def assert_in_sync(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+    """Check that the newest image has the active's state and layout, and was uploaded."""
+    last = write_edits(stub, "last")
+    daemon.role.tail()
+    result = daemon.service.poll()
+    assert (result.state, result.details["txid"], result.details["uploads"]) == (
+        TriggerState.DONE,
+        last,
+        {stub.server.url: "SUCCESS"},
+    )
+    assert daemon.service.status()["alarms"] == []
+    own, namespace, content = tmp_path / "own", stub.namespace.transactions.loaded.namespace, bytearray()
+    namespace.last_txid = last
+    stub.namespace.transactions.loaded.write(content.extend)
+    namespace.last_txid = stub.namespace.transactions.log.last_txid
+    own.write_bytes(content)
+    newest = daemon.role.latest_image()
+    assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(newest))) == []
+    with ImageFile.open(newest) as image:
+        assert image.layout_version == stub.images.storage_info().layout_version
+    assert daemon.role.storage_info() == stub.images.storage_info()
 
 
 def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from hadoop_common.names import md5_name
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import RecordError
 from image_format.reader import ImageFile
+from journal.segment_file import list_segments, read_ops
+from journal.segment_format import HEADER_SIZE
 from tests.engine.image_builder import ImageBuilder
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "hadoop-2.7.3"
@@ -96,7 +98,7 @@ def damage_content(path: Path) -> None:
 
 
 def damage_digest(path: Path) -> None:
-    """Leave the digest of another image, like a kill while the image was replaced by an image with the same name."""
+    """Leave the digest of another image, as a kill does while an image with the same name replaces the image."""
     path.with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
 
 
@@ -121,3 +123,19 @@ def unreadable(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", refuse)
         yield
+
+
+def whole_images(current: Path) -> dict[int, Path]:
+    """Return the images of a folder after comparing each with its digest file."""
+    found = {}
+    for image in list_images(current) if current.is_dir() else []:
+        if image.has_md5:
+            ImageFile.open(image.path).close()
+            found[image.txid] = image.path
+    return found
+
+
+def stored_txids(current: Path) -> set[int]:
+    """Return the transactions in all segments of a folder; a segment may end with its header."""
+    segments = [each for each in list_segments(current) if each.path.stat().st_size > HEADER_SIZE]
+    return {op.txid for segment in segments for op in read_ops(segment)}

@@ -30,7 +30,7 @@ def test_http_503_counts_as_no_answer() -> None:
 
 
 def test_a_server_whose_metrics_are_only_for_administrators_answers() -> None:
-    """hadoop.security.instrumentation.requires.admin; the web server transfers images nevertheless."""
+    """With hadoop.security.instrumentation.requires.admin, the web server still transfers images."""
     with json_server({"/jmx": (403, "{}")}) as jmx:
         assert ask_http(jmx.url, timeout=600) == ({}, 0.0)
         with pytest.raises(TransferError, match=r"\(HTTP 403\): the request was refused") as refused:

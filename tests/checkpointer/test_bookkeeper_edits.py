@@ -1,4 +1,4 @@
-"""A journal on BookKeeper in the commands, in a daemon, and under the stub; edits of real NameNodes are merged."""
+"""A journal on BookKeeper, as commands, a daemon and the stub use it; edits of real NameNodes are merged."""
 
 from __future__ import annotations
 

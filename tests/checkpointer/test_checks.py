@@ -1,8 +1,7 @@
-"""Decisions of the checks of NameNodes, the leader and thresholds, based on constructed facts."""
+"""Decisions of the checks of NameNodes and of the leader, based on constructed facts."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from checkpointer import checks
 from checkpointer.checks.ask_kerberos import ask_kerberos
 from checkpointer.checks.facts import JournalFacts, LockFacts, NameDirectories, NameNodeFacts, Observation
-from checkpointer.checks.registry import CHECKS, FactGroup, perform, state_of
-from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
+from checkpointer.checks.registry import CHECKS, perform, state_of
+from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import LockHolder
@@ -206,27 +204,6 @@ def test_leader_check_without_a_leader_or_an_answer() -> None:
 
 
 # ---- thresholds and the combined result ----
-
-
-def test_thresholds_are_parsed() -> None:
-    assert parse_thresholds(["age=3h", "transactions=5", "space=1k"]) == {
-        "age": 10_800,
-        "transactions": 5,
-        "space": 1024,
-    }
-
-
-@pytest.mark.parametrize("text", ["age", "ages=1", "age=soon", "space=-", "=1", ""])
-def test_invalid_thresholds_are_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match=r"threshold|expects"):
-        parse_thresholds([text])
-
-
-def test_every_check_with_thresholds_uses_them() -> None:
-    assert MEASURED.keys() <= BY_NAME.keys()
-    sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
-    assert {name for text in sources for name in re.findall(r'thresholds\.limits\("(\w+)"', text)} == MEASURED.keys()
-    assert all(check.hint and check.needs <= set(FactGroup) for check in CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: i
     assert outcome.verdict.state is state
     assert "our image at txid 40 is too old, because transactions 41-80 are missing" in outcome.verdict.summary
     assert outcome.hint.startswith("The NameNode does not need these edits")
-    # these edits are newer than the NameNode's image, which the daemon fetches after a restart or now
+    # these edits follow the NameNode's image, which the daemon fetches immediately or after a restart
     following["rebootstrap"] = True
     (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
     assert outcome.verdict.state is (State.OK if state is State.WARNING else State.WARNING)
@@ -152,7 +152,11 @@ def test_coverage_agrees_with_a_count_of_transactions(
         ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),
         ((node(1), silent(2), silent(3)), State.CRITICAL, "1 of 3"),
         ((node(1), node(2, http_fault="no answer"), node(3)), State.WARNING, "2 of 3"),
-        ((node(1), node(2, same_namespace=False), node(3, same_namespace=False)), State.CRITICAL, "1 of 3"),
+        (
+            (node(1), node(2, same_namespace=False), node(3, same_namespace=False)),
+            State.CRITICAL,
+            "; 2 of 3 store the journal of another namespace",
+        ),
         ((node(1, same_namespace=None), node(2), node(3)), State.OK, "3 of 3"),
         (
             (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60)),
@@ -169,6 +173,14 @@ def test_journal_nodes_check(nodes: tuple[NodeAnswer, ...], state: State, summar
     assert found.state is state
     assert summary in found.summary
     assert len(found.details) == len(nodes)
+
+
+def test_journals_of_another_namespace_are_not_called_lost() -> None:
+    """The repair of a JournalNode that lost its disk would format the journal of the other cluster."""
+    found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), node(3, same_namespace=False))))
+    assert found.state is State.WARNING
+    assert found.details[2] == "jn3:8485: its journal belongs to another namespace"
+    assert "Do not format a JournalNode" in found.hint
 
 
 def test_journal_nodes_check_details() -> None:

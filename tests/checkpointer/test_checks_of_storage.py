@@ -13,8 +13,9 @@ from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State
+from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState
-from hadoop_common.names import checkpoint_name
+from hadoop_common.names import checkpoint_name, image_name
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
 
 
@@ -136,7 +137,7 @@ def test_space_check_counts_inodes(inodes: int | None, state: State) -> None:
 
 
 def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next image replaces or completes it."""
+    """The next image replaces or completes the unfinished image."""
     (tmp_path / "current").mkdir()
     unfinished = tmp_path / "current" / checkpoint_name(9)
     unfinished.write_bytes(bytes(1 << 16))
@@ -144,6 +145,36 @@ def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch
     assert written > 0
     monkeypatch.setattr("checkpointer.checks.ask_storage.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     assert ask_directories([tmp_path], 60.0)[0].free == Observation(1000 + written)
+
+
+def test_a_directory_that_has_lost_its_contents_is_not_new(tmp_path: Path) -> None:
+    """The daemon does not use such a directory, so the next checkpoint does not write there."""
+    whole, edits = tmp_path / "1", tmp_path / "edits"
+    for root in (whole, edits):
+        (root / "current").mkdir(parents=True)
+        write_version(root, INFO)
+    (whole / "current" / image_name(9)).touch()
+    unmounted = tmp_path / "2"
+    found = ask_directories([whole, unmounted], 60.0, [edits])
+    message = f"{unmounted} is empty, but {whole} contains images: its file system may not be mounted"
+    verdict = decide("storage", directories=found)
+    assert verdict.state is State.WARNING
+    assert verdict.summary.startswith("1 of 2 directories cannot be used")
+    assert f"{unmounted}: {message}" in verdict.details
+    assert "Mount its file system" in verdict.hint
+    (edits / "current" / "VERSION").unlink()
+    (edits / "current").rmdir()
+    verdict = decide("storage", edits_directories=ask_directories([edits], 60.0, [whole]))
+    assert (verdict.state, verdict.summary) == (State.CRITICAL, "no directory for edits can be used")
+    # an empty folder `current` allows the daemon to format the directory
+    (unmounted / "current").mkdir(parents=True)
+    assert "no image yet" in decide("storage", directories=ask_directories([whole, unmounted], 60.0)).summary
+
+
+def test_a_directory_for_edits_is_not_called_half_formatted() -> None:
+    listing = Observation(StorageDirectory(OTHER, StorageState.HALF_FORMATTED, INFO))
+    found = decide("storage", edits_directories=(directory(OTHER, listing=listing),))
+    assert f"{OTHER}: normal, not in use" in found.details
 
 
 def test_unreadable_directories_are_not_called_unformatted() -> None:
@@ -182,7 +213,7 @@ def test_copy_that_is_not_read_in_time_is_unknown() -> None:
 
 def test_space_check_with_given_thresholds_and_without_an_answer() -> None:
     assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
-    # the image has outgrown the given warning threshold, but a checkpoint still needs 2500
+    # the image has outgrown the given warning threshold, but a checkpoint still needs 2500 bytes
     tight = decide("space", Thresholds({"space": 2_000.0}), directories=(directory(free=Observation(2_400)),))
     assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=2400B;2500:;2500:")
     assert decide("space", directories=(directory(free=DOWN),)).state is State.UNKNOWN

@@ -444,7 +444,7 @@ def test_forced_checkpoint_while_checkpoints_are_disabled(cluster: Cluster, stub
 
 
 def test_failed_upload_to_a_second_namenode_is_a_warning(tmp_path: Path) -> None:
-    """The daemon has two NameNodes; an image that one of them has is a success."""
+    """The daemon has two NameNodes; the upload succeeds if one NameNode has the image."""
     answer = {
         "state": "done",
         "message": "checkpoint at txid 7",

@@ -319,10 +319,19 @@ def test_all_namenodes_of_the_configuration_are_tried(
         "dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns",
     }
     conf = write_site(tmp_path / "conf", values)
+    namenode.state, namenode.written = HAState.STANDBY, OLD_TXID
     outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)["source"] == namenode.url
     assert "getServiceStatus" in namenode.steps
+    (failed_source,) = json.loads(outcome.out)["notes"]
+    assert f"127.0.0.1:{closed_port}" in failed_source
+    namenode.write_all()
+    outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
+    assert json.loads(outcome.out)["notes"][1] == (
+        f"the image of {namenode.url} lacks {namenode.written - OLD_TXID} transactions that this NameNode has: fetch "
+        "again once a NameNode is active"
+    )
     values["dfs.namenode.http-address.ns.nn2"] = f"localhost:{closed_port}"
     failed = run_cli("fetch-image", "--conf", write_site(tmp_path / "conf", values), shelf)
     assert failed.code == 7
@@ -341,7 +350,10 @@ def test_invalid_options_are_rejected(shelf: Path, tmp_path: Path) -> None:
     conf = write_site(tmp_path / "conf", {"fs.defaultFS": "hdfs://nn"})
     assert run_cli("fetch-image", "--conf", conf, "--from", "http://a:1", shelf).code == 2
     assert run_cli("fetch-image", "--conf", conf, "--rpc", "a:1", shelf).code == 2
-    assert run_cli("fetch-image", "--from", "ftp://a:1", shelf).code == 7
+    for url in ("ftp://a:1", "a:1", "http://", "http://a:port", "http://a:0"):
+        outcome = run_cli("fetch-image", "--from", url, shelf)
+        assert outcome.code == 2
+        assert f"Invalid value for '--from': '{url}' is not http://host:port" in " ".join(outcome.err.split())
 
 
 def test_storage_directory_is_restored_from_a_fetched_image(

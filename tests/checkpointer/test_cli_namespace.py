@@ -66,7 +66,7 @@ def test_ls_and_du_accept_reserved_paths() -> None:
 
 
 def test_find_and_top_accept_reserved_paths() -> None:
-    """They print the paths without the prefix."""
+    """Both commands print the paths without the prefix."""
     for command in (("find",), ("top", "--of", "directories"), ("find", "--format", "json")):
         plain = run_cli(command[0], *IMAGE, *command[1:], "/vex0").out
         assert "/vex0" in plain

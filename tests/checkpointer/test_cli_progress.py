@@ -146,7 +146,7 @@ def test_merge_on_a_terminal_leaves_one_line_per_phase(tmp_path: Path) -> None:
 
 
 def test_phase_without_a_count_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tick prints a line here, because the clock advances ten seconds at each reading."""
+    """In this test, each tick prints a line, because the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
     now, reported = iter(range(0, 1_000_000, 10)), threading.Event()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from checkpointer.daemon.daemon_address import daemon_addresses
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.user import AUTHENTICATION
+from node_state.state import NodeState, as_json
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
 from tests.site_files import write_site
-from tests.web_server import QuietHandler, web_server
+from tests.web_server import QuietHandler, json_server, web_server
 
 SECONDARY = "dfs.namenode.secondary.http-address"
 BACKUP = "dfs.namenode.backup.http-address"
@@ -143,3 +149,31 @@ def test_closed_connection_is_not_reported_as_a_missing_daemon(tmp_path: Path) -
         outcome = run_cli("checkpoint", "--conf", write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"}))
     assert outcome.code == 7
     assert "closed the connection" in outcome.err
+
+
+def test_status_watch_warns_only_while_the_configuration_is_faulty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = json.dumps(as_json(NodeState(role="secondary")))
+    with json_server({"/status": (200, status), "/health/ready": (200, "{}")}) as server:
+        sound = {**SINGLE, SECONDARY: server.url.partition("://")[2]}
+        write_site(tmp_path, {**sound, "dfs.namenode.checkpoint.period": "soon"})
+        warnings: list[str] = []
+
+        def next_screen(_: float) -> None:
+            """Store the warnings so far, and change the configuration for the next screen."""
+            warnings.append(cast(StringIO, sys.stderr).getvalue())
+            if len(warnings) == 1:
+                (tmp_path / "hdfs-site.xml").write_text("<configuration>")
+            elif len(warnings) == 2:
+                write_site(tmp_path, sound)
+            else:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr("checkpointer.cli.status_command.time", SimpleNamespace(time=time.time, sleep=next_screen))
+        shown = run_cli("status", "--conf", tmp_path, "--watch")
+    assert shown.out.count(f"secondary at {server.url}, ready, ") == 3
+    wrong_value, unreadable, repaired = warnings
+    assert "dfs.namenode.checkpoint.period='soon'" in wrong_value
+    assert str(tmp_path / "hdfs-site.xml") in unreadable.removeprefix(wrong_value)
+    assert repaired == unreadable

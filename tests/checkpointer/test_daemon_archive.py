@@ -244,6 +244,24 @@ def test_failed_round_keeps_the_history_of_the_image(nn: Path, place: Path) -> N
     assert len(catalogue.branches) == 2
 
 
+def test_image_is_confirmed_again_for_another_history(
+    process: ArchiveProcess, nn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, the new history has no base image before the next checkpoint."""
+    role, confirmed = FolderRole(nn), list[Path]()
+
+    def confirm() -> Path:
+        confirmed.append(role.latest_image())
+        return confirmed[-1]
+
+    monkeypatch.setattr(role, "confirm_image", confirm)
+    monkeypatch.setattr(process, "feed", lambda role: None)
+    for branch, count in (("", 1), (MAIN, 1), (MAIN, 1), ("after-3", 2), ("after-3", 2)):
+        process._reported(ArchiveReport(branch=branch))
+        process.offer(role)
+        assert len(confirmed) == count
+
+
 def test_no_process_without_an_archive(nn: Path) -> None:
     process = ArchiveProcess(standby_config())
     process.offer(FolderRole(nn))

@@ -263,7 +263,7 @@ def test_refused_registration_is_an_alarm(namenode: NamenodeDouble, daemon: Daem
 def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
     namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This happens with Kerberos, because Hadoop's NameNode cannot log in to a backup node."""
+    """With Kerberos, a NameNode cannot stream its edits, because it cannot log in to a backup node."""
     rolls = 0
     real = namenode.roll
 

@@ -1,4 +1,4 @@
-"""A backup node whose images are all damaged: it sets them aside and continues from the NameNode's image."""
+"""A backup node whose images are all damaged sets them aside and continues from the NameNode's image."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.usable_images import all_damaged
 from engine.observer import SilentObserver
 from hadoop_common.durable import write_atomically
+from hadoop_common.errors import StorageError
 from hadoop_common.mapped_file import FailedDiskError
 from hadoop_common.names import image_name, md5_name
 from hadoop_rpc.errors import RpcTimeoutError
@@ -80,7 +81,9 @@ def assert_continues(namenode: NamenodeDouble, daemon: Daemon) -> None:
 
 
 def test_images_damaged_while_in_sync_are_replaced(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """The image of the NameNode has the same name. The open segment remains, and its edits are not fetched."""
+    """The image of the NameNode has the same name as the damaged image. The open segment remains, and its edits are not
+    fetched.
+    """
     namenode.started_at = 1000
     daemon.follow()
     namenode.write(5)
@@ -127,6 +130,43 @@ def test_image_that_the_namenode_lacks_is_set_aside_if_all_are_damaged(
     daemon.follow()
     assert_started_over(namenode, daemon, damaged)
     assert_continues(namenode, daemon)
+
+
+def test_damaged_image_is_no_evidence_of_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    """Without its content, an image in the middle of a segment of the NameNode does not prove a set-back."""
+    daemon.follow()
+    namenode.write(5)
+    namenode.roll()
+    newest = daemon.role.latest_image()
+    last = namenode.segments()[-1].last
+    assert last is not None
+    damaged = put_image(daemon.folder, last - 1)
+    damage_content(damaged)
+    namenode.restart()
+    daemon.follow(3)
+    assert in_sync(daemon)
+    assert daemon.role.details().lost_past is None
+    assert daemon.role.latest_image() == newest
+    assert damaged.exists()
+    assert_continues(namenode, daemon)
+
+
+def test_edits_next_to_damaged_images_are_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    """The edits can undo an accidental restore of the NameNode, so `check` has to warn about them."""
+    daemon.follow()
+    namenode.write(5)
+    written = namenode.written
+    namenode.written -= 3
+    # transactions in transit to other journals are not lost
+    daemon.follow()
+    damaged = damage_all(daemon.folder, damage_frame)
+    daemon.follow()
+    lost = daemon.role.details().lost_past
+    assert lost is not None
+    (folder,) = lost.set_aside
+    assert folder.parent.name == LOST_PAST
+    assert [each.last for each in list_segments(folder)] == [written]
+    assert set(damaged) <= {path.name for path in folder.iterdir()}
 
 
 def test_failed_start_over_is_repeated_and_causes_no_rolls(
@@ -228,6 +268,16 @@ def test_image_that_becomes_damaged_again_is_not_fetched_at_each_check(
     assert namenode.steps.count("image") == fetched
 
 
+def test_fault_whose_text_counts_down_is_logged_once(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+    daemon.follow()
+    upkeep = daemon.role._parts.upkeep
+    caplog.clear()
+    for seconds in (60, 58, 9):
+        upkeep.note(StorageError(f"this node recently started over, and will do so again in {seconds} s"))
+        assert f"in {seconds} s" in upkeep.alarm
+    assert len(caplog.records) == 1
+
+
 # ---- a start -----------------------------------------------------------------------------------------------
 
 
@@ -252,7 +302,7 @@ def test_node_whose_images_are_all_damaged_starts(namenode: NamenodeDouble, tmp_
         daemon.follow()
         assert_started_over(namenode, daemon, damaged)
         assert_continues(namenode, daemon)
-    # all that was set aside can be examined: also the edits of the previous run
+    # everything that was set aside can be examined, including the edits of the previous run
     (folder,) = (daemon.folder.parent / NOT_COMPARED).iterdir()
     assert list_segments(folder)
 

@@ -34,7 +34,9 @@ def config(namenode: NamenodeDouble, tmp_path: Path) -> CheckpointConfig:
 
 
 def first_life(namenode: NamenodeDouble, config: CheckpointConfig) -> list[EditLogSegment]:
-    """Follow for two rolls and stop; return the finalized segments of the first directory."""
+    """Run a daemon until its second segment is open, and stop it; return the finalized segments of the first
+    directory.
+    """
     with Daemon(config) as daemon:
         daemon.follow()
         namenode.write(5)

@@ -1,4 +1,4 @@
-"""The storage and the settings of a backup daemon, and its behaviour in random lives."""
+"""The storage and the settings of a backup daemon, and its behaviour in random histories."""
 
 from __future__ import annotations
 
@@ -326,7 +326,9 @@ def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: NamenodeDoubl
 
 
 def test_image_that_fails_its_verification_is_replaced_while_in_sync(namenode: NamenodeDouble, tmp_path: Path) -> None:
-    """A check after the verification replaces the image, from which a daemon that serves reads would answer."""
+    """A check after the verification replaces the image. Otherwise, a daemon that serves reads would answer from this
+    image.
+    """
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as daemon:
         daemon.follow()

@@ -378,7 +378,7 @@ def test_reload_names_the_changed_keys(
 
 
 def test_every_setting_is_reported_by_its_key() -> None:
-    """The rule applies to each role and each setting."""
+    """The name of the key is reported for each role and each setting."""
     for role in Role:
         running = replace(config(), role=role)
         names = [

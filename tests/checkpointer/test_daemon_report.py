@@ -16,6 +16,7 @@ from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
+from hadoop_common.errors import StorageError
 from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports
 from servlets.status import TriggerState
@@ -112,6 +113,18 @@ def test_first_checkpoint_of_a_day_starts_a_report(
     }
     assert next_command(reporter, role) is None
     assert next_command(DailyReporter(config(), command=COMMAND, wall=clock), role) is None
+
+
+def test_status_is_reported_without_a_usable_storage_directory(
+    reporter: DailyReporter, role: ImageRole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_folders() -> list[Path]:
+        raise StorageError("no storage directory is left")
+
+    monkeypatch.setattr(role, "image_folders", no_folders)
+    service = CheckpointService(role, standby_config(), reports=reporter)
+    assert service.status()["report"]["directory"] == ""
+    assert next_command(reporter, role) is None
 
 
 def test_next_day_has_its_own_report_and_old_ones_are_deleted(

@@ -1,4 +1,4 @@
-"""A secondary whose NameNode fails at every step: nothing is lost, and the next checkpoint succeeds."""
+"""A secondary whose NameNode or merge fails at every step: nothing is lost, and the next checkpoint succeeds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from checkpointer.errors import RoleGaveUpError
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.upload_target import UploadTarget
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError
 from servlets.status import TriggerResult, TriggerState
-from tests.checkpointer.secondary_support import Secondary, differences, image_txids, leftovers, sound
+from tests.checkpointer.secondary_support import Secondary, differences, done, image_txids, leftovers, sound
 from tests.namenode_stub.namenode_double import Fault, NamenodeDouble
 from tests.namenode_stub.stub_support import wait_until
 
@@ -39,7 +41,7 @@ def secondary(node: NamenodeDouble, tmp_path: Path) -> Iterator[Secondary]:
 
 @contextmanager
 def faulty(node: NamenodeDouble, secondary: Secondary, step: str, fault: Fault) -> Iterator[None]:
-    """Make a step fail within this context; only here, the secondary has a short timeout for a step that hangs."""
+    """Within this context, make a step fail, and give the secondary a short timeout for a step that hangs."""
     node.faults[step] = fault
     if fault == "hang":
         secondary.role.reconfigure(replace(secondary.config, rpc_timeout=2.0, transfer_timeout=2.0))
@@ -279,3 +281,39 @@ def test_status_is_reported_while_the_disk_fails(secondary: Secondary, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(os, "stat", stat)
         assert secondary.service.status()["storage"] == before["storage"]
+
+
+def test_too_many_failed_merges_end_the_daemon(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise StorageError("it does not fit")
+
+    with Secondary.of(tmp_path, node, **{"dfs.namenode.checkpoint.max-retries": "2"}) as secondary:
+        monkeypatch.setattr("checkpointer.merging.engines.merge", broken)
+        for failed in range(1, 3):
+            assert secondary.checkpoint().message == "it does not fit"
+            assert secondary.role.details().merge_errors == failed
+            assert not secondary.service.ready().ok
+        result = secondary.checkpoint()
+        fault = secondary.service.fault
+        assert isinstance(fault, RoleGaveUpError)
+        assert fault.exit_code == 1
+        assert "failed merges since the last success: 3" in result.message
+
+
+def test_all_files_are_fetched_again_after_a_failed_merge(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("disk on fire")
+
+    with Secondary.of(tmp_path, node) as secondary:
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.merging.engines.merge", broken)
+            secondary.checkpoint()
+        node.steps.clear()
+        assert done(secondary) == 151
+        segments = [f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)]
+        assert node.transfers() == ["image", *segments, "upload"]
+        assert secondary.role.alarms() == []

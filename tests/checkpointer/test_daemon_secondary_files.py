@@ -1,16 +1,31 @@
-"""The secondary role: damaged files in its directories, and the configuration of the directories."""
+"""Directories of a secondary: damaged files, retention, and directories that are refused, adopted or dropped."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hadoop_common.configuration import ConfigurationError
-from hadoop_common.names import image_name
+from hadoop_common.errors import StorageError
+from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
+from hadoop_common.storage_info import ForeignDirectoryError
+from namenode_stub.formatting import format_storage, new_storage_info
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, done, secondary_config, sound
+from tests.checkpointer.secondary_support import (
+    Secondary,
+    done,
+    image_txids,
+    secondary,
+    secondary_config,
+    segment_names,
+    sound,
+)
+from tests.cli_runner import fingerprint, run_cli
 from tests.namenode_stub.namenode_double import NamenodeDouble
+
+__all__ = ["secondary"]
 
 # ---- damaged files in the directories ----------------------------------------------------------------------
 
@@ -42,6 +57,41 @@ def test_a_damaged_segment_is_fetched_again(node: NamenodeDouble, tmp_path: Path
     assert node.transfers() == [*(f"segment-{number}" for number in (48, 59, 89, 111, 137)), "upload"]
 
 
+# ---- edits for the archive ---------------------------------------------------------------------------------
+
+
+def edits_after_the_namenode_saved_an_image(node: NamenodeDouble, folder: Path, **changes: str) -> list[str]:
+    """Make a checkpoint at txid 88, then a checkpoint from an image that the NameNode saved; return our segments."""
+    with Secondary.of(folder, node, **changes) as secondary:
+        assert done(secondary) == 88
+        node.save_namespace()
+        node.save_namespace()
+        done(secondary)
+        return segment_names(secondary.folder)
+
+
+def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    """The NameNode has them, so the archive need not have a gap."""
+    node.keeps_edits = True
+    archived = {"checkpointer__archive__dir": str(tmp_path / "archive")}
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived)
+    found = [parse_segment(name) for name in names]
+    assert [each.first for each in found[1:] if each] == [each.last + 1 for each in found[:-1] if each and each.last]
+    assert len(found) > 3
+
+
+@pytest.mark.parametrize("why", ["no archive", "purged", "fault"])
+def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(node: NamenodeDouble, tmp_path: Path, why: str) -> None:
+    node.keeps_edits = why != "purged"
+    if why == "fault":
+        node.faults["segment-89"] = 500
+    changes = {} if why == "no archive" else {"checkpointer__archive__dir": str(tmp_path / "archive")}
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
+    assert not any(name.startswith("edits_0000000000000000089") for name in names)
+
+
 # ---- configuration -----------------------------------------------------------------------------------------
 
 
@@ -70,3 +120,140 @@ def test_secondary_of_an_ha_nameservice_is_rejected(tmp_path: Path) -> None:
     }
     with pytest.raises(ConfigurationError, match="use --role standby"):
         secondary_config(tmp_path, 1, 2, **values)
+
+
+def test_several_directories_for_images_and_for_edits(node: NamenodeDouble, tmp_path: Path) -> None:
+    images, edits = ([tmp_path / f"{kind}{number}" for number in range(2)] for kind in ("images", "edits"))
+    values = {
+        "dfs.namenode.checkpoint.dir": ",".join(map(str, images)),
+        "dfs.namenode.checkpoint.edits.dir": ",".join(map(str, edits)),
+    }
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        done(secondary)
+        assert done(secondary) == 151
+    for root in images:
+        assert image_txids(root / "current") == [88, 151]
+        assert segment_names(root / "current") == []
+    for root in edits:
+        assert image_txids(root / "current") == []
+        assert len(segment_names(root / "current")) == 6
+    # another checkpoint, on top of the existing files
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        assert done(secondary) == 172
+
+
+def test_directory_with_images_but_no_version_is_rejected(node: NamenodeDouble, tmp_path: Path) -> None:
+    shutil.copytree(node.folder, tmp_path / "secondary" / "current")
+    for name in ("VERSION", "seen_txid"):
+        (tmp_path / "secondary/current" / name).unlink()
+    with pytest.raises(StorageError, match="no VERSION with their namespace"):
+        Secondary.of(tmp_path, node).role.open()
+
+
+@pytest.mark.parametrize("kind", ["JOURNAL_NODE", "DATA_NODE"])
+def test_directory_of_another_node_is_rejected_unchanged(node: NamenodeDouble, tmp_path: Path, kind: str) -> None:
+    current = tmp_path / "secondary" / "current"
+    current.mkdir(parents=True)
+    text = f"storageType={kind}\nclusterID=CID\nnamespaceID=1\ncTime=0\nlayoutVersion=-57\n"
+    (current / "VERSION").write_text(text)
+    (current / segment_name(1, 3)).write_bytes(b"")
+    before = fingerprint(tmp_path / "secondary")
+    with pytest.raises(ForeignDirectoryError, match=f"VERSION belongs to a {kind}") as caught:
+        Secondary.of(tmp_path, node).role.open()
+    assert "was not changed" in caught.value.hint
+    for options in ((), ("--dry-run",)):
+        outcome = run_cli("merge", tmp_path / "secondary", *options)
+        assert (outcome.code, f"belongs to a {kind}" in outcome.err) == (6, True)
+    with pytest.raises(ForeignDirectoryError):
+        format_storage([tmp_path / "other"], [tmp_path / "secondary"], new_storage_info(-67), force=True)
+    assert fingerprint(tmp_path / "secondary") == before
+
+
+@pytest.mark.parametrize("evidence", ["seen_txid", "open segment"])
+def test_directory_of_a_stopped_namenode_is_rejected(node: NamenodeDouble, tmp_path: Path, evidence: str) -> None:
+    current = tmp_path / "secondary" / "current"
+    shutil.copytree(node.folder, current)
+    if evidence == "open segment":
+        (current / "seen_txid").unlink()
+        (current / inprogress_name(500)).write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in current.iterdir()}
+    with pytest.raises(StorageError, match="is not a checkpoint directory, but the directory of a NameNode") as caught:
+        Secondary.of(tmp_path, node).role.open()
+    assert "dfs.namenode.checkpoint.dir" in caught.value.hint
+    assert {path.name: path.read_bytes() for path in current.iterdir()} == before
+
+
+@pytest.mark.parametrize("seen_txid", [None, "0"])
+def test_directory_of_another_secondary_is_adopted(node: NamenodeDouble, tmp_path: Path, seen_txid: str | None) -> None:
+    """Hadoop's secondary writes no seen_txid; an earlier release of our secondary wrote 0."""
+    current = tmp_path / "secondary" / "current"
+    shutil.copytree(node.folder, current)
+    (current / "seen_txid").unlink()
+    if seen_txid is not None:
+        (current / "seen_txid").write_text(f"{seen_txid}\n")
+    for path in current.glob("edits_inprogress_*"):
+        path.unlink()
+    with Secondary.of(tmp_path, node) as secondary:
+        assert done(secondary) == 88
+
+
+def test_start_with_one_of_two_directories_unusable(node: NamenodeDouble, tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    values = {"dfs__namenode__checkpoint__dir": ",".join(map(str, roots))}
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        done(secondary)
+    away = roots[0].rename(tmp_path / "away")
+    roots[0].symlink_to(tmp_path / "nowhere")
+    with Secondary.of(tmp_path, node, **values) as secondary:
+        assert done(secondary) == 151
+        status = secondary.service.status()
+        assert status["ready"]
+        assert [f"storage directory {roots[0]} is not used: " in alarm for alarm in status["alarms"]] == [True]
+        roots[0].unlink()
+        away.rename(roots[0])
+        assert done(secondary) == 172
+        assert secondary.service.status()["alarms"] == []
+    assert image_txids(roots[0] / "current")[-1] == 172
+
+
+def test_only_directory_is_used_again_once_it_is_readable(node: NamenodeDouble, tmp_path: Path) -> None:
+    """An unreadable image proves nothing, and the directory is used again automatically."""
+    root = tmp_path / "secondary"
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        behind = secondary.service.status()["transactionsBehind"]
+        root.rename(tmp_path / "away")
+        for _ in range(2):
+            result = secondary.service.poll()
+            assert (result.state, "no checkpoint directory is left" in result.message) == (TriggerState.FAILED, True)
+            status = secondary.service.status()
+            assert (status["ready"], status["transactionsBehind"], status["imageTxid"]) == (False, None, 88)
+        (tmp_path / "away").rename(root)
+        assert secondary.service.poll().state is TriggerState.SKIPPED
+        status = secondary.service.status()
+        assert (status["ready"], status["transactionsBehind"], status["alarms"]) == (True, behind, [])
+
+
+def test_lost_directory_is_dropped(node: NamenodeDouble, tmp_path: Path) -> None:
+    roots = [tmp_path / "one", tmp_path / "two"]
+    with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
+        done(secondary)
+        shutil.rmtree(roots[0] / "current")
+        assert done(secondary) == 151
+        assert "is empty, but" in secondary.role.storage()[str(roots[0])]
+        assert "is empty, but" in secondary.service.status()["alarms"][0]
+    assert image_txids(roots[1] / "current") == [88, 151]
+    # the next start uses the directory again if an operator requests it
+    (roots[0] / "current").mkdir()
+    with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
+        assert done(secondary) == 172
+    assert image_txids(roots[0] / "current") == [172]
+
+
+def test_old_images_and_edits_are_deleted(node: NamenodeDouble, tmp_path: Path) -> None:
+    changes = {"dfs.namenode.num.checkpoints.retained": "1", "dfs.namenode.num.extra.edits.retained": "0"}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        done(secondary)
+        assert done(secondary) == 151
+        assert image_txids(secondary.folder) == [151]
+        assert segment_names(secondary.folder) == []

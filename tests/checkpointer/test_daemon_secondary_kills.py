@@ -45,7 +45,7 @@ class Place:
         return str(self.folder), self.node.rpc_port, self.node.http_port
 
     def go_on(self) -> None:
-        """Start a secondary here that makes checkpoints until an image contains all recorded edits."""
+        """Start a secondary that makes checkpoints until an image contains all recorded edits."""
         self.node.per_roll = 8
         with Secondary(config_of(*self._config())) as secondary:
             while True:
@@ -78,7 +78,7 @@ def after_the_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def unharmed(place: Place, images: list[int]) -> None:
-    """Check the state after a kill: files under final names are complete, and earlier images stay until newer ones
+    """Check the state after a kill: files under final names are complete, and earlier images stay until newer images
     exist.
     """
     if not place.current.is_dir():

@@ -9,14 +9,17 @@ import pytest
 
 from checkpointer.storage.inspector import read_storage_info
 from engine.healing import HealingMode
+from hadoop_common.storage_info import parse_version
 from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, image_txids
+from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary
 from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import Case
+
+__all__ = ["secondary"]
 
 
 def layout_of(path: Path) -> int:
@@ -84,3 +87,44 @@ def test_unknown_layout_of_the_namenode_changes_no_file(tmp_path: Path) -> None:
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
         assert f"{NEWEST_LAYOUT - 1} is newer than the newest known version" in result.message
         assert {path.name: path.read_bytes() for path in secondary.folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("layout", [-52, -70])
+def test_unsupported_layout_is_rejected_before_the_roll(
+    node: NamenodeDouble, secondary: Secondary, layout: int
+) -> None:
+    node.upgrade(layout_version=layout)
+    result = secondary.checkpoint()
+    assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
+    assert node.steps == ["getTransactionId", "versionRequest"]
+    assert not secondary.folder.exists()
+
+
+def test_upgrade_of_the_namenode_is_adopted(node: NamenodeDouble, secondary: Secondary) -> None:
+    done(secondary)
+    node.upgrade(c_time=77)
+    node.steps.clear()
+    assert done(secondary) == 151
+    assert "image" in node.steps
+    assert parse_version((secondary.folder / "VERSION").read_bytes(), "").c_time == 77
+    node.steps.clear()
+    assert done(secondary) == 172
+    assert "image" not in node.steps
+
+
+def test_rolling_upgrade_does_not_change_version(tmp_path: Path) -> None:
+    with (
+        NamenodeDouble(tmp_path / "name", "hadoop-3.4.1/segments", release=3) as node,
+        Secondary.of(tmp_path, node) as secondary,
+    ):
+        done(secondary)
+        before = (secondary.folder / "VERSION").read_bytes()
+        node.upgrade(c_time=77)
+        node.rolling_upgrade = True
+        done(secondary)
+        assert (secondary.folder / "VERSION").read_bytes() == before
+        node.rolling_upgrade = False
+        node.steps.clear()
+        done(secondary)
+        assert "image" not in node.steps
+        assert secondary.role.storage_info() == node.info

@@ -1,4 +1,4 @@
-"""A service with a role that a test controls: when a checkpoint is due, requests, cancellations and the status."""
+"""A service with a role that a test controls: requests for checkpoints, and the status."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.transfer.image_acceptance import ImageAcceptance
 from checkpointer.transfer.upload_target import Upload
-from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
-from node_state.text import status_lines
-from servlets.status import TriggerResult, TriggerState
+from servlets.status import TriggerState
 from tests.checkpointer.service_support import (
     PERIOD,
     START,
@@ -32,20 +30,6 @@ from tests.checkpointer.service_support import (
 from tests.namenode_stub.stub_support import wait_until
 
 __all__ = ["clock", "role", "service"]
-
-
-def test_checkpoint_by_transactions(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = TRANSACTIONS - 1
-    assert service.poll().state is TriggerState.SKIPPED
-    role.journal += 1
-    result = service.poll()
-    assert (result.state, result.details["reason"], result.details["txid"]) == (TriggerState.DONE, "txns", 50)
-    assert service.poll().state is TriggerState.SKIPPED
-    status = service.status()
-    assert (status["checkpoints"], status["savedTxid"], status["lastReason"]) == (1, 50, "txns")
-    assert status["lastSeconds"] == {"load": 1.0, "replay": 2.0, "save": 3.0, "upload": 0.5}
-    assert (status["imageTxid"], status["journalTxid"], status["transactionsBehind"]) == (50, 50, 0)
-    assert (status["phase"], status["lastError"]) == ("idle", "")
 
 
 class WatchedRole(FakeRole):
@@ -90,36 +74,6 @@ def test_latency_from_the_trigger_to_the_image_is_reported(
     assert service.status()["latencySeconds"] == 5
 
 
-def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
-    clock.now = PERIOD
-    assert service.poll().state is TriggerState.SKIPPED
-    role.journal = 1
-    result = service.poll()
-    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
-    role.journal += 1
-    clock.now += PERIOD - 1
-    assert service.poll().state is TriggerState.SKIPPED
-
-
-def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """This also applies to a process that has just started."""
-    role.journal, role.written_at = 1, START - PERIOD + 1
-    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
-    assert service.poll().state is TriggerState.SKIPPED
-    assert service.status()["secondsSinceCheckpoint"] == PERIOD - 1
-    assert service.ready().message == "1 transaction behind, last checkpoint 1 min 39 s ago"
-    clock.now += 1
-    assert service.poll().details["reason"] == "period"
-
-
-def test_checkpoint_is_due_without_an_image(service: CheckpointService, role: FakeRole) -> None:
-    role.journal, role.image, role.written_at = 5, -1, None
-    assert service.ready().message == "6 transactions behind, no checkpoint yet"
-    assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
-    assert service.poll().details["reason"] == "period"
-    assert service.status()["checkpointAt"] == START
-
-
 def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) -> None:
     """Our image may be newer if the NameNode has not accepted our image."""
     config = standby_config()
@@ -138,26 +92,6 @@ def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) 
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0
     assert service.ready().ok
-
-
-def test_cancellation_drops_a_pending_forced_checkpoint(
-    service: CheckpointService, role: FakeRole, clock: Clock
-) -> None:
-    role.journal, role.fault = 3, StorageError("disk full")
-    assert service.request(force=True, wait=True).state is TriggerState.FAILED
-    service.cancel("enough", prevent_for=0.0)
-    role.fault = None
-    clock.now += 50
-    assert service.poll().state is TriggerState.SKIPPED
-    assert role.merges == 0
-
-
-def test_refused_request_names_the_command_that_ends_the_block(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = 1
-    service.cancel("maintenance", prevent_for=1800.0)
-    refused = service.request(force=True, wait=True)
-    assert refused.message == "no checkpoint may begin for 30 min 0 s: maintenance"
-    assert "--cancel --minutes 0" in refused.details["hint"]
 
 
 def test_forced_checkpoint(service: CheckpointService, role: FakeRole) -> None:
@@ -229,56 +163,6 @@ def test_waiter_makes_its_own_attempt_after_a_failure(service: CheckpointService
         assert second.result().state is TriggerState.DONE
 
 
-def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
-    """Make the checkpoint run until it is cancelled; the events are set when the checkpoint runs and when it has
-    ended.
-    """
-    begun, ended = threading.Event(), threading.Event()
-
-    def during(observer: Observer) -> None:
-        begun.set()
-        wait_until("the cancellation", observer.cancelled)
-        ended.set()
-        raise CheckpointCancelledError("cancelled")
-
-    role.during = during
-    return begun, ended
-
-
-def test_stop_ends_a_checkpoint_and_prevents_others(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = TRANSACTIONS
-    begun, _ = wait_for_cancellation(role)
-    with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(service.poll)
-        assert begun.wait(600)
-        waiting = pool.submit(service.request, force=True, wait=True)
-        service.stop()
-        assert running.result().state is TriggerState.UNAVAILABLE
-        assert waiting.result().state is TriggerState.UNAVAILABLE
-    assert role.merges == 0
-    assert service.status()["failures"] == 0
-    assert service.poll().state is TriggerState.UNAVAILABLE
-    assert not service.live().ok
-
-
-def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
-    service = CheckpointService(
-        role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock, wall=clock.wall
-    )
-    role.journal = 10 * TRANSACTIONS
-    clock.now = 10 * PERIOD
-    results: list[TriggerResult] = [service.poll(), service.request(force=True, wait=True)]
-    results.append(service.request(force=True, wait=False))
-    assert {result.state for result in results} == {TriggerState.UNAVAILABLE}
-    assert all("dfs.ha.standby.checkpoints" in result.message for result in results)
-    assert role.merges == 0
-    assert service.ready().ok
-    status = service.status()
-    assert status["enabled"] is False
-    lines = status_lines(status | {"url": "http://here"}, START, None)
-    assert f"{'checkpoints':<16}switched off by the configuration" in lines
-
-
 def test_service_without_timely_checkpoints_is_not_ready(
     service: CheckpointService, role: FakeRole, clock: Clock
 ) -> None:
@@ -338,47 +222,6 @@ def test_status_has_separate_times_of_polls_saves_and_uploads(
     role.journal += 1
     clock.now += PERIOD - 1
     assert service.poll().state is TriggerState.SKIPPED
-
-
-def test_urgent_checkpoint_is_made_at_once(service: CheckpointService, role: FakeRole) -> None:
-    role.journal, role.urgent = 1, "a rollback image is due"
-    result = service.poll()
-    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "urgent")
-
-
-def test_cancellation_ends_a_checkpoint_and_blocks_others(
-    service: CheckpointService, role: FakeRole, clock: Clock
-) -> None:
-    role.journal = TRANSACTIONS
-    begun, ended = wait_for_cancellation(role)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(service.poll)
-        assert begun.wait(600)
-        service.cancel("this node becomes active")
-        assert ended.is_set()
-        assert running.result().state is TriggerState.UNAVAILABLE
-    role.during = lambda observer: None
-    assert not service._attempts.cancelled()
-    refused = service.request(force=True, wait=True)
-    assert refused.state is TriggerState.UNAVAILABLE
-    assert "this node becomes active" in refused.message
-    assert service.status()["cancelled"] == {"reason": "this node becomes active", "secondsLeft": 120.0}
-    assert role.merges == 0
-    clock.now += 119.0
-    assert service.poll().state is TriggerState.UNAVAILABLE
-    clock.now += 1.0
-    assert service.status()["cancelled"] is None
-    assert service.poll().state is TriggerState.DONE
-    assert service.status()["failures"] == 0
-
-
-def test_cancellation_can_be_revoked(service: CheckpointService, role: FakeRole) -> None:
-    role.journal = TRANSACTIONS
-    service.cancel("maintenance", prevent_for=1800.0)
-    assert service.poll().state is TriggerState.UNAVAILABLE
-    service.cancel("it is over", prevent_for=0.0)
-    assert service.status()["cancelled"] is None
-    assert service.poll().state is TriggerState.DONE
 
 
 def test_new_settings_apply_to_the_next_poll(service: CheckpointService, role: FakeRole) -> None:

@@ -72,8 +72,8 @@ def test_checkpoint_equals_the_state_of_the_active(stub: NameNodeStub, daemon: D
     for number in range(2):
         write_edits(stub, str(number))
         stub.namespace.create(f"/{number}/f")
-        stub.namespace.add_block(f"/{number}/f")
-        stub.namespace.complete(f"/{number}/f", 5)
+        stub.namespace.files.add_block(f"/{number}/f")
+        stub.namespace.files.close(f"/{number}/f", 5)
         stub.namespace.create(f"/{number}/open")
         stub.namespace.rename(f"/{number}/0", f"/{number}/moved")
         last = stub.active.roll() - 1

@@ -15,13 +15,13 @@ from checkpointer.storage.inspector import inspect, read_storage_info
 from checkpointer.storage.lost_pasts import PROVENANCE
 from engine.settings import MergeSettings
 from hadoop_common.names import image_name
-from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.kill_harness import kill, kills, record
 from tests.checkpointer.standby_support import Daemon, config_for, write_edits
+from tests.checkpointer.storage_support import whole_images
 from tests.depth import sample
 from tests.namenode_stub.stub_support import formatted, stub_config_for
 from tests.recorded_cases import imgcmp
@@ -118,14 +118,6 @@ SCENES: dict[Callable[[Path], None], tuple[int, int, set[str]]] = {
 # ---- requirements ------------------------------------------------------------------------------------------
 
 
-def whole(folder: Path) -> None:
-    """Check that every image with a final name matches its digest file."""
-    for root in roots_in(folder):
-        for image in inspect(root).images:
-            if image.has_md5:
-                ImageFile.open(image.path).close()
-
-
 def unexpected_files(current: Path) -> list[str]:
     """Return files that do not belong to an image."""
     names = {path.name for path in current.iterdir()} - {"VERSION", "seen_txid", PROVENANCE}
@@ -172,7 +164,8 @@ def test_recovery_after_a_kill_at_every_step(scene: Callable[[Path], None], tmp_
         with stub_of(folder) as stub:
             assert stub.rpc_address is not None
             kill(where, one_life, str(folder), stub.server.url, stub.rpc_address)
-            whole(folder)
+            for root in roots_in(folder):
+                whole_images(root / "current")
             write_edits(stub, "behind", 2)
             with daemon_of(folder, stub.server.url, stub.rpc_address) as daemon:
                 work(daemon)

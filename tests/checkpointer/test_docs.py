@@ -46,7 +46,7 @@ def test_rows_of_support_md_name_their_test() -> None:
 
 
 def test_every_module_that_a_page_names_exists() -> None:
-    """A name may begin at any package on the pages about the design, and may end with a member of the module."""
+    """On the pages about the design, a name may begin with any package. A name may end with a member of the module."""
     paths = [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("[!.]*.py")]
     modules = {
         ".".join(parts[start:]): ROOT / path
@@ -72,11 +72,14 @@ def test_every_module_that_a_page_names_exists() -> None:
     assert missing == []
 
 
-def test_tables_of_features_name_existing_modules() -> None:
+def test_tables_of_features_name_existing_modules_and_tests() -> None:
     tables = _part("architecture", "Where things are")
-    rows = re.findall(r"^\| (?!-)(?!.* \| module \|$).*", tables, re.MULTILINE)
-    assert len(rows) == len(_features()) > 100
+    rows = re.findall(r"^\| (?!.* \| (?:module|file) \|$).*", tables, re.MULTILINE)
+    tests = re.findall(r"^\| [^|]+ \| `(tests/\w+/test_\w+\.py)` \|$", tables, re.MULTILINE)
+    assert tests
+    assert len(rows) == len(_features()) + len(tests) > 100
     assert [name for _, name in _features() if not _path(name).is_file()] == []
+    assert [name for name in tests if not (ROOT / name).is_file()] == []
 
 
 def test_tables_of_features_name_the_modules_of_alarms_and_paths() -> None:

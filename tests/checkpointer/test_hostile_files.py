@@ -91,7 +91,7 @@ def test_segment_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
 
 
 class ShrinkWhenSaving(SilentObserver):
-    """Observer that truncates the old image when the new one is about to be written."""
+    """Observer that truncates the old image just before the new image is written."""
 
     def __init__(self, image: Path) -> None:
         self._image = image
@@ -304,7 +304,7 @@ def test_many_damaged_records_are_only_counted(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_merge_beyond_its_memory_limit_is_an_error(tmp_path: Path) -> None:
-    """A million names, each of which takes ten bytes in the file."""
+    """The image has more than a million names, each of which takes about ten bytes in the file."""
     current = CASE.copy_to(tmp_path)
     path = current / CASE.image("before").name
     count = 1_500_000

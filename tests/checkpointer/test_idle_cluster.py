@@ -26,7 +26,7 @@ HOURS, EVERY = (24 * 7, 4) if deep() else (6, 1)
 
 
 class IdleCluster:
-    """A Hadoop 3 NameNode and its secondary, in a time that `checkpoint` advances by an hour."""
+    """A Hadoop 3 NameNode and its secondary, with a clock that `checkpoint` advances by an hour."""
 
     def __init__(self, folder: Path) -> None:
         self.passed = 0.0

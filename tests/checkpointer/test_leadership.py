@@ -82,7 +82,9 @@ def test_removed_lock_file_is_created_and_locked_again(tmp_path: Path) -> None:
 
 
 def test_lost_file_lock_is_acquired_again(tmp_path: Path) -> None:
-    """NFS loses a lock if its server does not hear from the owner for a long time; here, the test releases it."""
+    """NFS loses a lock if its server does not hear from the owner for a long time; in place of such a loss, the test
+    releases the lock.
+    """
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
@@ -101,6 +103,22 @@ def test_lost_file_lock_is_acquired_again(tmp_path: Path) -> None:
 def lose(path: Path) -> None:
     """Lose the lock by closing a file, which releases all locks that the process has on the file."""
     os.close(os.open(path, os.O_RDONLY))
+
+
+def test_log_contains_the_next_step_if_the_lock_cannot_be_acquired(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    settings = LeaderSettings(file=tmp_path / "missing/lock")
+    leadership = Leadership(settings, ME, backend=FileLock(tmp_path / "missing/lock"), clock=clock)
+    leadership.ask()
+    clock.now += settings.session_timeout
+    leadership.ask()
+    unknown, away = (record.getMessage() for record in caplog.records)
+    assert unknown.startswith("the leader is currently unknown: the leadership lock cannot be acquired")
+    assert away.startswith("the leadership lock cannot be acquired, checkpoints continue")
+    for each in (unknown, away):
+        assert "; next: Check checkpointer.leader.lock" in each
 
 
 def test_lock_file_in_a_missing_directory_is_an_error(tmp_path: Path) -> None:

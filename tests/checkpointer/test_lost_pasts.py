@@ -44,7 +44,7 @@ def test_image_that_another_one_replaces_is_kept(links: bool, tmp_path: Path, mo
     assert ours.exists() is links
     # a failed fetch is repeated
     assert link_aside(tmp_path, ours.name) == (folder if links else None)
-    # the fetch renames its files over ours
+    # the fetch renames its files to the names of our files
     for path in (ours, md5_path(ours)):
         (tmp_path / "fetched").write_bytes(b"of the NameNode")
         (tmp_path / "fetched").replace(path)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.generate import generate_edits, generate_image
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.saver import MergeResult
 from engine.settings import MergeSettings
@@ -20,18 +19,14 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import HdfsError
 from image_format.memory_limit import MemoryLimit
 from site_config.merge_settings import memory_limit
+from tests.bench.made import make
 from tests.cli_runner import fingerprint, run_cli
-
-FILES, EDITS = 3000, 4000
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Path:
-    current = tmp_path / "name" / "current"
-    current.mkdir(parents=True)
-    generate_image(current, FILES)
-    generate_edits(current, FILES, EDITS)
-    return current.parent
+    make(tmp_path / "name", "deletes")
+    return tmp_path / "name"
 
 
 def merged(storage: Path, memory: MemoryLimit | None) -> MergeResult:

@@ -38,7 +38,9 @@ CONF = json.dumps({"properties": [{"key": ORDERED, "value": " True ", "isFinal":
 
 @contextmanager
 def namenode(version: str, conf: str, status: int = 200) -> Iterator[str]:
-    """Serve a NameNode's version and configuration; like Hadoop's, it writes JSON only for this Accept header."""
+    """Serve a NameNode's version and configuration; like Hadoop's NameNode, the server writes JSON only for this Accept
+    header.
+    """
 
     class Handler(QuietHandler):
         def get(self) -> None:
@@ -186,7 +188,9 @@ def test_settings_of_a_standby_prevent_no_checkpoint(role: FakeRole, clock: Cloc
 
 
 def test_former_active_that_does_not_answer_is_not_asked_after_a_failover() -> None:
-    """The edits are now those of the new active NameNode, so that the settings of the former one do not matter."""
+    """The edits are now those of the new active NameNode, so the settings of the former active NameNode do not
+    matter.
+    """
     states = {"http://a": "active", "http://b": "standby"}
     asked: list[str] = []
 

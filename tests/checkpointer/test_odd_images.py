@@ -10,11 +10,12 @@ import pytest
 from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.inspector import StorageState, inspect
 from checkpointer.storage.usable_images import content_fault, frame_fault, latest_image, unusable, with_usable_images
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.errors import DigestMismatchError
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon, backup_config
-from tests.checkpointer.secondary_support import Secondary, differences
+from tests.checkpointer.secondary_support import Secondary, differences, image_txids
 from tests.checkpointer.storage_support import (
     IMAGE_TXID,
     Damage,
@@ -289,6 +290,44 @@ def test_secondary_continues_from_an_older_image_of_the_namenode(
         assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
 
 
+def test_secondary_continues_from_its_own_image_that_the_namenode_has_purged(
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The NameNode saved images itself, and the newest is damaged; its edits prove our older image."""
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node) as secondary:
+        own = secondary.checkpoint().details["txid"]
+        for _ in range(2):
+            node.save_namespace()
+        assert own not in node.image_txids()
+        damage_content(node.image(node.image_txids()[-1]))
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert f"continuing from the image before it, at txid {own}" in caplog.text
+        assert node.image_txids()[-1] == result.details["txid"]
+        assert secondary.role.details().lost_past is None
+        assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
+
+
+def test_image_of_another_past_does_not_replace_a_damaged_image_of_the_namenode(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node) as secondary:
+        own = secondary.checkpoint().details["txid"]
+        node.set_back(own + 40)
+        for _ in range(2):
+            node.save_namespace()
+        damage_content(node.image(node.image_txids()[-1]))
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.FAILED
+        assert "Do not restart the NameNode before it has another image" in result.details["hint"]
+        # until the NameNode's image is stored, ours remains in place, but is not used
+        assert own in image_txids(secondary.folder)
+        with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
+            secondary.role.latest_image()
+
+
 @pytest.mark.parametrize("ruin", [damage_frame, damage_content, damage_digest])
 def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
     node: NamenodeDouble, tmp_path: Path, ruin: Damage
@@ -310,7 +349,7 @@ def test_secondary_whose_images_are_all_damaged_continues_from_the_namenode(
 def test_shadow_mode_continues_from_the_namenode_if_all_images_are_damaged(
     node: NamenodeDouble, tmp_path: Path, ruin: Damage, uploaded: bool
 ) -> None:
-    """Another checkpointer may have uploaded an image with the same name as the image that was made here."""
+    """Another checkpointer may have uploaded an image with the same name as the image that this daemon made."""
     with Secondary.of(tmp_path, node, checkpointer__shadow="true") as secondary:
         node.roll_edit_log()
         made = secondary.checkpoint().details["txid"]

@@ -34,7 +34,7 @@ DAMAGES = ["magic", "cut", "empty", "digest", "record"]
 
 
 def damaged(folder: Path, damage: str) -> Path:
-    """Return a directory with a good old image, edits, and a damaged image at their end."""
+    """Return a directory with a good old image, the edits after it, and a damaged image at the end of the edits."""
     root = recorded_directory(folder / "nn", "corrupt/image-newest-bad-older-good")
     newest = root / "current" / image_name(NEW_TXID)
     if damage == "magic":

@@ -103,7 +103,7 @@ def test_every_link_on_the_pages_has_a_target() -> None:
 
 
 def test_every_message_quoted_as_a_symptom_exists() -> None:
-    """Check quotes that begin with a lower-case letter, as our messages do; others are Hadoop's.
+    """Check quotes that begin with a lower-case letter, as our messages do; other quotes are messages of Hadoop.
 
     Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table in
     docs/operations.md.

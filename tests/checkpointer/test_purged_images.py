@@ -204,9 +204,26 @@ def test_fetched_image_after_a_purge(
     assert "was set back" not in caplog.text
 
 
+def test_forced_checkpoint_that_starts_over_needs_no_action(tmp_path: Path, processes: Processes) -> None:
+    """The NameNode's image contains all finalized edits, so there is nothing to merge."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
+        config = config_for(tmp_path, stub)
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+        newest = write_and_save(stub, "edits")
+        processes.restart()
+        with Daemon(config) as daemon:
+            result = daemon.service.request(force=True, wait=True)
+            assert images(tmp_path / "nn2") == [newest]
+            assert result.message == f"no finalized edits after txid {newest}"
+            assert result.details["hint"].startswith("No action is needed")
+            assert "hdfs dfsadmin -rollEdits" in result.details["hint"]
+            assert_accepted(stub, daemon, tmp_path)
+
+
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
-    """The edits from which the image was made are also purged; only the process proves the image."""
+    """The NameNode has also purged the edits from which the image was made, so only its process proves the image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:
@@ -241,7 +258,9 @@ def test_fetched_image_of_a_backup_node_after_a_purge(tmp_path: Path) -> None:
 
 
 def test_edits_purged_before_they_are_tailed(tmp_path: Path, processes: Processes) -> None:
-    """The NameNode's process proves the state in memory, but its next edits are gone."""
+    """The NameNode has not restarted, which proves the daemon's state in memory, but it has purged the edits after this
+    state.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits=0)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         write_edits(stub, "first")
         made = daemon.service.poll().details["txid"]
@@ -289,8 +308,9 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
 def test_damaged_images_are_no_lost_past(
     tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """The NameNode was set back, and no image of this node is intact: nothing is worth keeping as the state that "
-    "it lost."""
+    """The NameNode was set back, and none of the node's images is intact, so no image is kept as the NameNode's lost
+    state.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         write_edits(stub, "first")
         if count == 2:
@@ -314,7 +334,7 @@ def test_damaged_images_are_no_lost_past(
 
 
 def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_path: Path, processes: Processes) -> None:
-    """Once there is space for an image, the daemon fetches one without a restart."""
+    """Once there is space for an image, the daemon fetches the NameNode's image without a restart."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         daemon.role.tail()
         write_edits(stub, "first")
@@ -334,7 +354,9 @@ def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_pat
 
 
 def test_image_with_a_wrong_digest_is_replaced_by_a_tail(tmp_path: Path, processes: Processes) -> None:
-    """A tail after the verification replaces the image, from which a daemon that serves reads would answer."""
+    """A tail after the verification replaces the image. Otherwise, a daemon that serves reads would answer from this
+    image.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:

@@ -298,7 +298,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
         ([], [A_HAS, replace(B, result=STANDBY)], Acceptance.ACCEPTED, 0, 0, ""),
         ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED], Acceptance.TOO_RECENT, 8, 0, "Rejecting a fsimage"),
         ([Upload("http://a", OLD, refusal=BUSY)], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
-        # requested again: nothing is offered, and the NameNode still lacks the image
+        # at a second request, nothing is offered, and the NameNode still lacks the image
         ([], [A_REFUSED], Acceptance.REFUSED, 8, 0, "in the process of"),
         (
             [Upload("http://a", OLD, refusal=BUSY), DOWN],
@@ -352,7 +352,7 @@ def test_refusal_of_an_image_already_there_counts_as_accepted() -> None:
 
 @pytest.mark.parametrize(("uploaded", "primary"), [(1000.0, True), (500.0, False), (None, False)])
 def test_refusal_because_of_our_own_image_keeps_us_primary(uploaded: float | None, primary: bool) -> None:
-    """The recent image in the refusal is 395 s old and our own."""
+    """The refusal names a recent image that is 395 s old, which is our own image."""
     before = replace(A, uploaded=uploaded)
     after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, refusal=RECENT)
     assert after.primary is primary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from checkpointer.serving import group_cache, live_namespace
+from checkpointer.serving import live_namespace
 from checkpointer.serving.client_protocol import namespace_services
-from checkpointer.serving.group_cache import GroupCache
 from checkpointer.serving.live_namespace import LiveNamespace
+from checkpointer.serving.read_servers import ReadServers
 from engine.live_browser import LiveBrowser
 from engine.observer import SilentObserver
 from engine.warm_namespace import WarmNamespace
@@ -237,24 +238,6 @@ def test_groups_are_looked_up_before_the_namespace_is_locked(warm: WarmNamespace
     assert looked_up == ["erin"]
 
 
-def test_groups_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_cache, "MAX_USERS", 2)
-    asked: list[str] = []
-    now = [0.0]
-
-    def groups_of(user: str) -> frozenset[str]:
-        asked.append(user)
-        return frozenset({user})
-
-    cache = GroupCache(groups_of, 300, lambda: now[0])
-    for user in ("a", "a", "b", "c", "b", "a"):
-        assert cache.of(user) == {user}
-    assert asked == ["a", "b", "c", "a"]
-    now[0] = 300.0
-    assert cache.of("a") == {"a"}
-    assert asked[4:] == ["a"]
-
-
 def test_calls_without_namespace_are_answered_while_an_image_is_saved(
     ask: Ask, warm: WarmNamespace, tmp_path: Path
 ) -> None:
@@ -284,7 +267,7 @@ def test_node_that_reads_no_edits_reports_standby(ask: Ask, monkeypatch: pytest.
 def test_renew_lease_is_answered_only_without_a_lease(
     ask: Ask, warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A Go client renews each second; other clients only while they write."""
+    """A Go client renews its lease each second, and other clients renew leases only while they write."""
     writer, reader = "go-hdfs-0123456789abcdef", "go-hdfs-fedcba9876543210"
     warm.apply(list(numbered([add("/open/f", 20009, client_name=writer), add("/g", 20010)], LAST)))
 
@@ -298,7 +281,7 @@ def test_renew_lease_is_answered_only_without_a_lease(
     check()
     assert refusal(ask, "renewLease", clientName=reader, strict=True)[0] == STANDBY
     monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
-    # a file that the client has opened in the meantime may be unknown here
+    # this node may not know a file that the client has opened in the meantime
     assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 
@@ -391,6 +374,21 @@ def test_unsupported_methods_are_referred_to_the_active(ask: Ask, method: str, f
 
 def test_balancer_is_referred_to_the_active(ask: Ask) -> None:
     assert refusal(ask, "getBlocks", protocol=NAMENODE_PROTOCOL.name)[0] == STANDBY
+
+
+def test_an_address_for_reads_that_is_in_use_raises_an_alarm_and_is_retried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as namenode:
+        host, port = namenode.getsockname()
+        servers = ReadServers([lambda: RpcServer([], host, port)])
+        (job,) = servers.jobs()
+        job.run()
+        (alarm,) = servers.alarms()
+        assert "reads are not answered over RPC" in alarm
+        assert "leave it running" in alarm.hint
+    job.run()
+    assert servers.alarms() == []
+    with socket.create_connection((host, port)):
+        servers.close()
 
 
 def test_node_reports_observer_and_refuses_transitions(live: LiveNamespace) -> None:

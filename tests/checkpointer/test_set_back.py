@@ -130,7 +130,7 @@ STRETCHES = noted(*OURS).runs()
         ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
         # the same bounds, but another time
         ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are now different"),
-        # another transaction before the identifying one
+        # another transaction before the identifying transaction
         ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are now different"),
         ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "ends at 8 now"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, PastFinding.LOST, "in the middle of"),
@@ -292,7 +292,7 @@ def test_unreadable_segment_gives_an_unknown_verdict() -> None:
 
 @given(seed=st.integers(0, 1 << 30), at=st.integers(1, 9))
 def test_any_different_transaction_is_detected(seed: int, at: int) -> None:
-    """Each transaction up to an identifying one, and each bound, is part of the comparison."""
+    """The comparison includes each transaction up to an identifying transaction, and each bound."""
     changed = [replace(each, ops=list(each.ops)) for each in OURS]
     place = next(each for each in changed if each.first <= at <= each.last)
     place.ops[at - place.first] = delete(at, at=2000 + seed)

@@ -1,8 +1,8 @@
-"""Requests to NameNodes over real RPC: queries of the active NameNode, rolls, and the times of requests."""
+"""Requests to NameNodes over real RPC: queries of the active NameNode, and rolls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from checkpointer.roles.standby.image_fetcher import gap_alarm
-from checkpointer.roles.standby.lag_watch import LagWatch
-from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
-from hadoop_rpc.errors import AccessControlError, RpcError, SafeModeError
+from hadoop_rpc.errors import AccessControlError, SafeModeError
 from hadoop_rpc.ha_protocol import HAState
 from journal.errors import TransactionGapError
 from journal.segment_file import EditLogSegment
-from tests.checkpointer.service_support import Clock
 from tests.namenode_stub.namenode_double import ANY_CALL, NamenodeDouble
 
 Double = Callable[..., NamenodeDouble]
@@ -36,7 +33,7 @@ def asking(*doubles: NamenodeDouble | None, retries: int = 3) -> Iterator[NameNo
 
 @pytest.fixture
 def double(tmp_path: Path) -> Double:
-    """Maker of NameNodes; `answers` are attributes of `NamenodeDouble`."""
+    """Factory for NameNodes; `answers` are attributes of `NamenodeDouble`."""
 
     def make(**answers: Any) -> NamenodeDouble:
         made = NamenodeDouble(tmp_path / str(len(list(tmp_path.iterdir()))))
@@ -100,6 +97,8 @@ def test_roll_error_names_every_refusal(retries: int, double: Double) -> None:
         assert [each.steps.count("rollEditLog") for each in doubles] == [retries, retries]
         for text in ("is not active", "Log not rolled", "127.0.0.1:1"):
             assert text in caught.value.message
+        # the step for the NameNode that is active
+        assert "Wait until the NameNode leaves safe mode" in caught.value.hint
 
 
 def test_roll_is_refused_without_permission_and_while_stopping(double: Double) -> None:
@@ -112,121 +111,7 @@ def test_roll_is_refused_without_permission_and_while_stopping(double: Double) -
             nodes.roll(lambda: True)
 
 
-# ---- times of requests -------------------------------------------------------------------------------------
-
-
-class Nodes:
-    """NameNodes that count calls."""
-
-    def __init__(self) -> None:
-        self.txids: dict[str, int] = {"nn1:8020": 100}
-        self.refusal: RpcError | None = None
-        self.rolls = 0
-        self.asked = 0
-
-    def last_txids(self) -> Mapping[str, int]:
-        self.asked += 1
-        return self.txids
-
-    def roll(self, cancelled: object) -> str:
-        if self.refusal is not None:
-            raise self.refusal
-        self.rolls += 1
-        return "nn1:8020"
-
-
-@pytest.fixture
-def nodes() -> Nodes:
-    return Nodes()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def roller(nodes: Nodes, clock: Clock) -> LogRoller:
-    """A roller that has seen no edits after transaction 50 for longer than its period."""
-    made = LogRoller(nodes, 120.0, clock=clock)
-    made.check(50, never)
-    clock.now = 121.0
-    return made
-
-
-def test_no_namenode_is_queried_while_edits_arrive(nodes: Nodes) -> None:
-    clock = Clock()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    for applied in range(10):
-        clock.now += 121.0
-        assert not roller.check(applied, never)
-    assert nodes.asked == 0
-    clock.now += 120.0
-    assert not roller.check(9, never)
-    assert nodes.asked == 0
-    clock.now += 1.0
-    assert roller.check(9, never)
-    assert (nodes.rolls, roller.active_txid) == (1, 100)
-
-
-def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes, roller: LogRoller, clock: Clock) -> None:
-    assert roller.check(50, never)
-    for _ in range(3):
-        clock.now += 60.0
-        assert not roller.check(50, never)
-        assert "nn1:8020 is at txid 100, but the last applied transaction is 50" in roller.alarm
-    assert nodes.rolls == 1
-    assert not roller.check(101, never)
-    assert roller.alarm == ""
-
-
-def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes, roller: LogRoller) -> None:
-    nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
-    assert not roller.check(50, never)
-    assert roller.alarm == (
-        "50 transactions wait in the open segment of the active NameNode, but nn1:8020: is in safe mode"
-    )
-    nodes.refusal = None
-    assert roller.check(50, never)
-    nodes.txids = {"nn1:8020": 51}
-    assert not roller.check(50, never)
-    assert roller.alarm == ""
-
-
-def test_arrival_of_edits_is_logged_only_after_some_were_applied(
-    nodes: Nodes, roller: LogRoller, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The NameNode that was ahead is killed; the others have only transactions that this node has too."""
-    caplog.set_level("INFO")
-    nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
-    assert not roller.check(50, never)
-    nodes.txids = {"nn2:8020": 50}
-    for _ in range(2):
-        clock.now += 60.0
-        assert not roller.check(50, never)
-        assert "50 transactions wait" in roller.alarm
-    assert not [line for line in caplog.messages if "again" in line]
-    assert not roller.check(51, never)
-    assert "edits arrive again after" in caplog.messages[-1]
-
-
-def test_lag_recovery_is_logged_only_after_edits_were_applied(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    clock = Clock()
-    lag = LagWatch(60.0, clock=clock)
-    lag.note(5, source=9, active=-1)
-    clock.now = 61.0
-    lag.note(5, source=9, active=-1)
-    assert lag.alarm
-    # the newer transactions are no longer known
-    lag.note(5, source=5, active=-1)
-    assert lag.alarm == ""
-    assert not [line for line in caplog.messages if "again" in line]
-    lag.note(5, source=9, active=-1)
-    clock.now = 200.0
-    lag.note(5, source=9, active=-1)
-    lag.note(6, source=9, active=-1)
-    assert caplog.messages[-1].startswith("edits are applied again after")
+# ---- log lines ---------------------------------------------------------------------------------------------
 
 
 def test_recovery_of_a_request_is_logged_only_after_its_success(
@@ -258,12 +143,6 @@ def test_stop_is_not_logged_as_a_fault_of_a_namenode(double: Double, caplog: pyt
     assert not [line for line in caplog.messages if "does not report" in line]
 
 
-def test_no_roll_and_no_alarm_without_answers(nodes: Nodes, roller: LogRoller) -> None:
-    nodes.txids = {}
-    assert not roller.check(50, never)
-    assert (nodes.rolls, roller.alarm) == (0, "")
-
-
 # ---- gaps --------------------------------------------------------------------------------------------------
 
 
@@ -280,15 +159,6 @@ def test_gap_alarm_messages(found: int | None, images: dict[str, int], expected_
     assert expected_message in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
 
 
-def test_roll_is_requested_again_after_a_new_start(nodes: Nodes, roller: LogRoller, clock: Clock) -> None:
-    assert roller.check(50, never)
-    roller.forget()
-    assert not roller.check(50, never)
-    clock.now = 242.0
-    assert roller.check(50, never)
-    assert (nodes.rolls, roller.alarm) == (2, "")
-
-
 @pytest.mark.parametrize(
     ("image", "manifest", "txid", "reported"),
     [
@@ -302,8 +172,8 @@ def test_roll_is_requested_again_after_a_new_start(nodes: Nodes, roller: LogRoll
 def test_image_newer_than_that_of_the_active_is_not_requested(
     image: int, manifest: bool, txid: int, reported: str, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failover, the new active NameNode lacks our images. A request for one would cause a stack trace in its
-    log.
+    """After a failover, the new active NameNode lacks our images. A request for one of our images would cause a stack
+    trace in its log.
     """
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
     segments = [EditLogSegment(5001, 5002, Path("unread"))] if manifest else []

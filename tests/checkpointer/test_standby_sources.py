@@ -1,4 +1,4 @@
-"""The sources of a standby's edits: journals of any kind, their nodes' responses, and edits that wait."""
+"""The sources of a standby's edits: journals of any kind, and their nodes' responses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from checkpointer.roles.standby import open_edit_source
 from checkpointer.roles.standby.folder_edits import FolderEdits
 from checkpointer.roles.standby.journal_edits import SharedJournalEdits
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
-from checkpointer.roles.standby.lag_watch import LagWatch
-from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.storage.inspector import read_storage_info
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
@@ -302,73 +300,3 @@ def test_slow_answer_counts_as_missing() -> None:
         assert book.states() == (JournalNodeState(address="a", answers=False, fault="no answer for 6 s"),)
         answered(3)
     assert book.states()[0].answers is True
-
-
-# ---- edits that wait ---------------------------------------------------------------------------------------
-
-
-def test_lag_alarm_for_waiting_edits() -> None:
-    clock = Clock()
-    watch = LagWatch(300.0, clock=clock)
-    watch.note(10, source=10, active=-1)
-    clock.now += 10_000
-    watch.note(10, source=15, active=-1)
-    assert watch.alarm == ""
-    clock.now += 300
-    watch.note(10, source=15, active=-1)
-    assert watch.alarm == ""
-    clock.now += 1
-    watch.note(10, source=15, active=12)
-    assert watch.alarm == (
-        "no edit was applied for 301 s: the last applied transaction is 10, but the journal contains transaction 15"
-    )
-    # slow progress is not a failure
-    watch.note(11, source=20, active=12)
-    assert watch.alarm == ""
-    clock.now += 301
-    watch.note(12, source=20, active=30)
-    assert watch.alarm == ""
-    clock.now += 301
-    watch.note(12, source=20, active=30)
-    assert "the active NameNode wrote transaction 30" in watch.alarm
-    watch.note(30, source=30, active=31)
-    assert watch.alarm == ""
-
-
-def test_start_of_a_segment_causes_no_lag_alarm() -> None:
-    clock = Clock()
-    watch = LagWatch(300.0, clock=clock)
-    for _ in range(3):
-        watch.note(10, source=10, active=11)
-        clock.now += 301
-    assert watch.alarm == ""
-    watch.threshold = 0.0
-    for _ in range(3):
-        watch.note(10, source=20, active=20)
-        clock.now += 301
-    assert watch.alarm == ""
-
-
-def test_active_txid_is_queried_without_a_roll() -> None:
-    class Nodes:
-        asked = 0
-
-        def last_txids(self) -> dict[str, int]:
-            self.asked += 1
-            return {"nn1:8020": 50}
-
-        def roll(self, cancelled: object) -> str:
-            raise AssertionError("nobody rolls here")
-
-    clock, nodes = Clock(), Nodes()
-    roller = LogRoller(nodes, 120.0, clock=clock)
-    roller.update_active(10)
-    clock.now += 120
-    roller.update_active(10)
-    assert (nodes.asked, roller.active_txid) == (0, -1)
-    clock.now += 1
-    roller.update_active(10)
-    assert (nodes.asked, roller.active_txid, roller.alarm) == (1, 50, "")
-    roller.period = 0.0
-    roller.update_active(10)
-    assert nodes.asked == 1

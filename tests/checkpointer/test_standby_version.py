@@ -1,8 +1,9 @@
-"""VERSION of a standby after upgrades and rollbacks of the cluster, and fetches of images when edits are missing."""
+"""VERSION of a standby after upgrades and rollbacks of the cluster."""
 
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,17 +33,21 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.tls.settings import WebAddresses
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import NEWEST_LAYOUT
-from image_format.reader import ImageFile
-from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.ports import free_port
-from servlets.status import TriggerState
 from tests.checkpointer.service_support import standby_config
-from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
+from tests.checkpointer.standby_support import (
+    PERIOD,
+    TRANSACTIONS,
+    assert_in_sync,
+    daemon_of,
+    images,
+    stub,
+    write_edits,
+)
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted
-from tests.recorded_cases import imgcmp
 
 __all__ = ["stub"]
 
@@ -213,6 +218,14 @@ def test_failed_adoption_is_an_alarm_until_it_succeeds(cluster: Cluster, fault: 
     )
 
 
+def test_unreadable_storage_is_not_reported_as_a_difference(cluster: Cluster) -> None:
+    cluster.says, cluster.rolling = changed(layout_version=-67), None
+    shutil.rmtree(cluster.shared)
+    cluster.watch.check()
+    assert cluster.watch.alarm.startswith(f"the cluster's VERSION cannot be compared with ours: {cluster.shared}")
+    assert cluster.moves == []
+
+
 def test_stop_during_the_adoption_is_no_alarm(cluster: Cluster) -> None:
     cluster.says, cluster.fault = changed(c_time=2000), CheckpointCancelledError("stopping")
     cluster.watch.check()
@@ -249,29 +262,6 @@ def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
     return info
 
 
-def assert_in_sync(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    """Check that the newest image has the active's state and layout, and was uploaded."""
-    last = write_edits(stub, "last")
-    daemon.role.tail()
-    result = daemon.service.poll()
-    assert (result.state, result.details["txid"], result.details["uploads"]) == (
-        TriggerState.DONE,
-        last,
-        {stub.server.url: "SUCCESS"},
-    )
-    assert daemon.service.status()["alarms"] == []
-    own, namespace, content = tmp_path / "own", stub.namespace.transactions.loaded.namespace, bytearray()
-    namespace.last_txid = last
-    stub.namespace.transactions.loaded.write(content.extend)
-    namespace.last_txid = stub.namespace.transactions.log.last_txid
-    own.write_bytes(content)
-    newest = daemon.role.latest_image()
-    assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(newest))) == []
-    with ImageFile.open(newest) as image:
-        assert image.layout_version == stub.images.storage_info().layout_version
-    assert daemon.role.storage_info() == stub.images.storage_info()
-
-
 def locked(root: Path) -> StorageDirectories:
     storage = StorageDirectories([root])
     storage.lock()
@@ -283,7 +273,9 @@ def fetching(storage: StorageDirectories) -> ImageFetcher:
 
 
 def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Path) -> None:
-    """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
+    """Hadoop releases up to 3.3 report the layout of their software during a rolling upgrade, in which NameNodes may
+    run different releases.
+    """
     storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
     with NamenodeDouble(tmp_path / "nn") as namenode:
         up, stored = f"http://127.0.0.1:{namenode.http_port}", namenode.info
@@ -373,7 +365,9 @@ def test_upgrade_is_adopted_with_the_image_of_the_active(stub_config: StubConfig
 def test_own_files_stay_until_the_image_of_another_history_is_fetched(
     stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
 ) -> None:
-    """A rollback set the active NameNode back to a state before our newest image, and its image is not available."""
+    """A rollback set the active NameNode back to a state before our newest image, and the NameNode's image is not
+    available.
+    """
     with daemon_of(stub, tmp_path) as daemon:
         last = write_edits(stub, "a")
         assert daemon.service.poll().details["txid"] == last
@@ -405,80 +399,3 @@ def test_different_versions_left_by_a_kill_are_repaired(stub: NameNodeStub, tmp_
     storage = StorageDirectories([tmp_path / "empty"])
     repair_versions(storage)
     assert storage.current_folders() == []
-
-
-# ---- edits that are missing --------------------------------------------------------------------------------
-
-
-def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
-    """Prepare applied edits, lost edits, an image of the active NameNode that contains both, and more edits."""
-    write_edits(stub, "a", 3)
-    daemon.role.tail()
-    end = write_edits(stub, "b", 3)
-    with daemon_of(stub, tmp_path, image_directories=(tmp_path / "other",)) as other:
-        assert other.service.request(force=True, wait=True).state is TriggerState.DONE
-    last = write_edits(stub, "c", 3)
-    lost = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end)
-    lost.path.unlink()
-    return last
-
-
-def test_image_is_fetched_if_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path) as daemon:
-        last = make_a_gap(stub, daemon, tmp_path)
-        daemon.role.tail()
-        status = daemon.service.status()
-        assert (status["alarms"], status["appliedTxid"]) == ([], last)
-        assert images(tmp_path / "nn2") == images(tmp_path / "active/name")
-        assert daemon.service.poll().details["uploads"] == {}
-        assert_in_sync(stub, daemon, tmp_path)
-
-
-def test_no_image_is_fetched_with_rebootstrap_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
-        make_a_gap(stub, daemon, tmp_path)
-        daemon.role.tail()
-        assert "closes the gap" in daemon.service.status()["alarms"][0]
-        assert images(tmp_path / "nn2") == [0]
-        wanted = dataclasses.replace(daemon.role._config, rebootstrap=True)
-        daemon.role.reconfigure(wanted)
-        daemon.role.tail()
-        assert daemon.service.status()["alarms"] == []
-
-
-def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path) as daemon:
-        write_edits(stub, "a", 3)
-        daemon.role.tail()
-        end = write_edits(stub, "b", 3)
-        write_edits(stub, "c", 3)
-        next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path.unlink()
-        for _ in range(2):
-            daemon.role.tail()
-            assert "no known image closes the gap" in daemon.service.status()["alarms"][0]
-        assert images(tmp_path / "nn2") == [0]
-
-
-def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with daemon_of(stub, tmp_path) as daemon:
-        last = make_a_gap(stub, daemon, tmp_path)
-
-        requests = []
-
-        def broken(*_: object, **__: object) -> None:
-            requests.append(daemon.clock.now)
-            raise TransferError(stub.server.url, "broke off")
-
-        with monkeypatch.context() as patched:
-            patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
-            # the delay grows: a large image must not be transferred at each tail
-            for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
-                daemon.clock.now += passed
-                daemon.role.tail()
-                assert "broke off; the next attempt follows after" in daemon.service.status()["alarms"][0]
-                assert images(tmp_path / "nn2") == [0]
-            assert [later - requests[0] for later in requests] == [0.0, 10.0, 30.0]
-        daemon.clock.now += 40.0
-        daemon.role.tail()
-        assert daemon.service.status()["appliedTxid"] == last
-        assert (tmp_path / "nn2/current" / image_name(images(tmp_path / "nn2")[-1])).exists()

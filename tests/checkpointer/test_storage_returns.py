@@ -265,7 +265,7 @@ def test_unreadable_newest_image_is_not_excluded(tmp_path: Path, monkeypatch: py
     found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
 )
 def test_stale_directory_keeps_only_images_that_others_have(working: dict[int, int], found: dict[int, int]) -> None:
-    """Images by txid, each from one of two pasts."""
+    """The arguments are images by txid; each image is from one of two pasts."""
 
     def listed(name: str, images: dict[int, int]) -> StorageDirectory:
         root = Path("/", name)

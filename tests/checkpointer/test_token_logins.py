@@ -35,7 +35,7 @@ from tests.engine.op_makers import mkdir, set_permissions
 from tests.hadoop_rpc.digest_client import DigestClient
 from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeDoor
 
-# a token that a 3.5.0 NameNode issued with this key: its form in a URL, its identifier and its password
+# a token that a Hadoop 3.5.0 NameNode issued with this key: its form in a URL, its identifier and its password
 TEXT = (
     "KAAQYWxpY2VAVEVTVC5SRUFMTQRoZGZzAIoBoiaYxqGKAaJKpUqhAQIUT6dx6sz8KfkWVKxBsMpoVIAdnY0VSERGU19ERUxFR0FUSU9OX1RPS0VO"
     "C2hhLWhkZnM6bnMx"
@@ -144,7 +144,7 @@ def test_each_field_identifies_a_token(live: LiveNamespace, change: dict[str, ob
 
 
 def test_token_with_an_unknown_master_key_is_unknown(live: LiveNamespace, warm: WarmNamespace) -> None:
-    """As in a NameNode, the operation is ignored."""
+    """As in a NameNode, replay ignores the operation that issues the token."""
     other, identifier = IDENT._replace(master_key_id=9, sequence_number=2), bytearray()
     DELEGATION_TOKEN.write(identifier, other)
     apply(warm, ops.GetDelegationTokenOp(token=other, expiry_time=RENEWED))

@@ -142,56 +142,36 @@ def test_damaged_image(served, directories):
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_response_that_is_not_an_image(directories):
-    body = b"<html>login page</html>"
-    with (
-        scripted_web(saying(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}"))) as url,
-        pytest.raises(TransferError, match="is not an image"),
-    ):
-        download_image(url, OLD_TXID, INFO, directories)
-    assert names(directories[0]) == []
+PAGE = b"<html>login page</html>"
+BAD_IMAGES = {
+    "not an image": (ok(PAGE, f"X-MD5-Digest: {hashlib.md5(PAGE).hexdigest()}"), "is not an image"),
+    "malformed digest": (ok(OLD, "X-MD5-Digest: abc"), "32 hexadecimal"),
+    "too short": (ok(OLD, f"X-MD5-Digest: {MD5}", length=len(OLD) + 1), f"after {len(OLD)} "),
+    "much too short": (ok(OLD, f"X-MD5-Digest: {MD5}", length=len(OLD) * 1000), f"after {len(OLD)} "),
+    "not HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n", ""),
+}
+BAD_SEGMENTS = {
+    "too short": (ok(b"abc", length=10), "3 of 10"),
+    "wrong digest": (ok(b"abc", "X-MD5-Digest: " + "0" * 32), "MD5"),
+    **{
+        head: (f"HTTP/1.1 200 OK\r\n{head}\r\n0\r\n\r\n".encode(), "Content-Length")
+        for head in ("", "Transfer-Encoding: chunked\r\n", "Content-Length: -1\r\n", "Content-Length: x\r\n")
+    },
+}
 
 
-def test_malformed_digest(directories):
-    with (
-        scripted_web(saying(ok(OLD, "X-MD5-Digest: abc"))) as url,
-        pytest.raises(TransferError, match="32 hexadecimal"),
-    ):
-        download_image(url, OLD_TXID, INFO, directories)
-    assert names(directories[0]) == []
-
-
-@pytest.mark.parametrize("length", [len(OLD) + 1, len(OLD) * 1000])
-def test_body_that_is_too_short(directories, length):
-    with (
-        scripted_web(saying(ok(OLD, f"X-MD5-Digest: {MD5}", length=length))) as url,
-        pytest.raises(TransferError, match=f"after {len(OLD)} "),
-    ):
+@pytest.mark.parameters(len(BAD_IMAGES))
+@pytest.mark.parametrize(("response", "fault"), BAD_IMAGES.values(), ids=BAD_IMAGES)
+def test_bad_response_for_an_image(directories, response, fault):
+    with scripted_web(saying(response)) as url, pytest.raises(TransferError, match=fault):
         download_image(url, OLD_TXID, INFO, directories)
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_short_segment(directories):
-    with scripted_web(saying(ok(b"abc", length=10))) as url, pytest.raises(TransferError, match="3 of 10"):
-        download_segment(url, 1, 2, INFO, directories)
-    assert names(directories[0]) == []
-
-
-def test_segment_with_a_digest_is_checked(directories):
-    with (
-        scripted_web(saying(ok(b"abc", "X-MD5-Digest: " + "0" * 32))) as url,
-        pytest.raises(TransferError, match="MD5"),
-    ):
-        download_segment(url, 1, 2, INFO, directories)
-    assert names(directories[0]) == []
-
-
-@pytest.mark.parametrize(
-    "head", ["", "Transfer-Encoding: chunked\r\n", "Content-Length: -1\r\n", "Content-Length: x\r\n"]
-)
-def test_content_length_is_required(directories, head):
-    answer = f"HTTP/1.1 200 OK\r\n{head}\r\n0\r\n\r\n".encode()
-    with scripted_web(saying(answer)) as url, pytest.raises(TransferError, match="Content-Length"):
+@pytest.mark.parameters(len(BAD_SEGMENTS))
+@pytest.mark.parametrize(("response", "fault"), BAD_SEGMENTS.values(), ids=BAD_SEGMENTS)
+def test_bad_response_for_a_segment(directories, response, fault):
+    with scripted_web(saying(response)) as url, pytest.raises(TransferError, match=fault):
         download_segment(url, 1, 2, INFO, directories)
     assert names(directories[0]) == []
 
@@ -205,10 +185,8 @@ def test_redirects_are_not_followed(directories):
 
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "fsimage_x", "edits_1-2"])
 def test_latest_image_needs_a_name(directories, name):
-    with (
-        scripted_web(saying(ok(OLD, f"X-Image-Edits-Name: {name}", f"X-MD5-Digest: {MD5}"))) as url,
-        pytest.raises(TransferError, match="X-Image-Edits-Name"),
-    ):
+    response = ok(OLD, f"X-Image-Edits-Name: {name}", f"X-MD5-Digest: {MD5}")
+    with scripted_web(saying(response)) as url, pytest.raises(TransferError, match="X-Image-Edits-Name"):
         download_image(url, None, INFO, directories)
     assert names(directories[0]) == []
 
@@ -217,11 +195,6 @@ def test_refused_connection_is_an_error(directories, closed_port):
     with pytest.raises(TransferError, match="could not be requested") as caught:
         download_image(f"http://127.0.0.1:{closed_port}", 1, INFO, directories)
     assert caught.value.hint
-
-
-def test_response_that_is_not_http(directories):
-    with scripted_web(saying(b"SSH-2.0-OpenSSH_9.2\r\n")) as url, pytest.raises(TransferError):
-        download_image(url, 1, INFO, directories)
 
 
 def test_proxies_of_the_environment_are_not_used(served, directories, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SIZE = 200 << 20
-# allowed memory growth of a process, with server and client, during a transfer of 200 MB
+# allowed memory growth of a process, which contains the server and the client, during a transfer of 200 MB
 CEILING = 48 << 20
 
 SCRIPT = """

@@ -28,7 +28,8 @@ def never() -> bool:
 
 @contextmanager
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if it is empty.
+    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if `answer` is
+    empty.
 
     Before the response, the server waits for `hold` without reading. The stub never responds in the middle of a body.
     """

@@ -113,7 +113,9 @@ class ShownDaemon:
 
 
 class BelowPath:
-    """A proxy in front of an application: forwards requests below a path without the path, and refuses all others."""
+    """A proxy in front of an application, which removes a path from the start of requests, and refuses requests without
+    this path.
+    """
 
     def __init__(self, application: Callable[..., Iterable[bytes]], path: str) -> None:
         self._application = application

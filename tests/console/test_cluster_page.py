@@ -16,9 +16,10 @@ import requests
 from flask import Blueprint, jsonify
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
+from checkpointer.cli.console_clusters import console_clusters
 from console.cluster_page import ClusterPage, Peer, PeerAnswer
-from console.model import Level, PageCell
-from hadoop_common.configuration import Configuration
+from console.model import Level, NodePage, PageCell
+from hadoop_common.configuration import Configuration, ConfigurationError
 from namenode_stub.ports import free_port
 from node_state.state import as_json
 from servlets.application import create_application
@@ -49,11 +50,17 @@ def beans(state: str, txid: int) -> dict[str, dict[str, object]]:
 
 def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
     page = ClusterPage({"ns1": lambda: answers})
+    query(page)
+    return page
+
+
+def query(page: ClusterPage) -> NodePage:
+    """Return the page after a query of all clusters."""
     page.page()
     for thread in threading.enumerate():
-        if thread.name == "console-ns1":
+        if thread.name.startswith("console-"):
             thread.join()
-    return page
+    return page.page()
 
 
 def test_nodes_are_taken_from_the_configuration() -> None:
@@ -186,6 +193,43 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
     assert nonsense.error
 
 
+@pytest.mark.parametrize("faulty", ["a", "b"])
+def test_cluster_with_a_faulty_configuration_is_shown_until_it_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], faulty: str
+) -> None:
+    monkeypatch.setattr("console.cluster_page.SECONDS", 0.0)
+    monkeypatch.setattr(
+        "checkpointer.cli.console_clusters.ask_peers", lambda peers: [PeerAnswer(each, error="none") for each in peers]
+    )
+    folders = {name: tmp_path / name for name in ("a", "b")}
+    for name, folder in folders.items():
+        write_site(folder, {"fs.defaultFS": f"hdfs://{name}:8020"}, "core-site.xml")
+    sound = (folders[faulty] / "core-site.xml").read_text()
+    (folders[faulty] / "core-site.xml").write_text(sound.replace("8020", "no-port"))
+    page = ClusterPage(console_clusters(list(folders.values())))
+    assert f"warning: the configuration in {folders[faulty]} is faulty: " in capsys.readouterr().err
+    found = query(page)
+    broken, other = sorted(found.panels, key=lambda panel: bool(panel.rows))
+    assert broken.title == str(folders[faulty])
+    assert "fs.defaultFS" in broken.text
+    assert {row[1].text for row in other.rows} == {"NameNode", "Daemon"}
+    fault = next(each for each in found.attention if each.title.startswith(f"{broken.title}: "))
+    assert (fault.level, fault.text) == (Level.FAULT, broken.text)
+    assert str(folders[faulty]) in fault.next_step
+    (folders[faulty] / "core-site.xml").write_text(sound)
+    query(page)
+    found = query(page)
+    assert [panel.text for panel in found.panels] == ["", ""]
+    assert [panel.rows[0][0].text for panel in found.panels] == ["a:9870", "b:9870"]
+    assert not any("cannot be queried" in each.title for each in found.attention)
+
+
+def test_console_does_not_start_without_a_usable_configuration(tmp_path: Path) -> None:
+    folders = [write_site(tmp_path / name, {"fs.defaultFS": "file:///"}) for name in ("a", "b")]
+    with pytest.raises(ConfigurationError, match="does not name the NameNode's host"):
+        console_clusters(folders)
+
+
 def test_console_command_serves_several_clusters_until_sigterm(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -203,6 +247,9 @@ def test_console_command_serves_several_clusters_until_sigterm(tmp_path: Path) -
             assert f"({tmp_path / 'a'})" in text
             assert f"({tmp_path / 'b'})" in text
             assert "Good Nothing needs" not in text
+            foreign = requests.get(url, headers={"Host": "foreign.example"}, timeout=600)
+            assert foreign.status_code == 403
+            assert "a name of its host" in foreign.text
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(600) == 0

@@ -357,7 +357,7 @@ def test_screen_reader_gets_accessible_names_and_alarms(chromium: Browser, daemo
         session = context.new_cdp_session(page)
 
         def tree() -> list[tuple[str, str, dict[str, Any]]]:
-            """Return role, name and properties of each node that a screen reader receives."""
+            """Return the role, the name and the properties of each node that a screen reader receives."""
             nodes = session.send("Accessibility.getFullAXTree")["nodes"]
             return [
                 (

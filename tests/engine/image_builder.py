@@ -213,7 +213,7 @@ def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
 
 
 def merge_bytes(path: Path, ops: Sequence[EditOp], codec: str | None = None, rules: ReplayRules | None = None) -> bytes:
-    """Merge `ops`, which receive their txids here, into the image at `path`; check that kernels make the same image."""
+    """Assign txids to `ops` and merge them into the image at `path`; check that kernels make the same image."""
     now = time.time_ns() // 1_000_000
     with patch("engine.replay.snapshots.now", lambda: now):
         out = bytearray()

@@ -1,4 +1,4 @@
-"""Replays operations twice, one by one and by kernels from an encoded segment, and compares the results."""
+"""Replays operations twice, one by one and with kernels from an encoded segment, and compares the results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def as_held(op: EditOp, layout_version: int) -> EditOp:
 def check_twins(
     path: Path, ops: Sequence[EditOp], rules: ReplayRules | None, plainly: bytes | HdfsError, *, ignored: int = 0
 ) -> None:
-    """Replay numbered operations by kernels; compare with the image or the error of plain replay.
+    """Replay numbered operations with kernels, and compare the result with the image or the error of plain replay.
 
     All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`, and all
     segments in the deep tier.
@@ -112,7 +112,7 @@ def in_pieces(chance: random.Random) -> Iterator[None]:
 def check_segment(
     path: Path, segment: EncodedOps, rules: ReplayRules | None, plainly: bytes | HdfsError, ignored: int
 ) -> None:
-    """Replay a segment by kernels; compare with the image or the error of plain replay, as in `check_twins`."""
+    """Replay a segment with kernels, and compare the result with plain replay, as `check_twins` does."""
     with ImageFile.open(path) as image:
         loaded = load_image(image, rules, ArrayAllocator(0, smallest=0))
         out = bytearray()

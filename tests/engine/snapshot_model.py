@@ -14,7 +14,7 @@ from tests.engine.snapshot_twin import Node, SnapshotTwin, Step
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=70)
 
 
-# Most examples begin with a snapshot; without one, there is little to test.
+# Most examples begin with a snapshot; without a snapshot, there is little to test.
 BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
     [[(3, 1, 0, 0), (0, 0, 0, 0)], [(3, 1, 0, 0), (0, 0, 3, 0), (3, 3, 0, 0), (0, 1, 2, 0)], [(3, 0, 0, 0)], []]
 )
@@ -50,7 +50,8 @@ def check(reader: SnapshotReader, twin: SnapshotTwin) -> None:
     found = {inode_id: path for inode_id, path in reader.saved.leases().items() if inode_id in present}
     assert (found if twin.hadoop3 else reader.saved.leases()) == leased
     if twin.hadoop3 and not twin.may_leave_more:
-        # When a directory that was renamed out of a snapshot is deleted, 2.7 loses inodes added since the rename.
+        # When a directory that was renamed out of a snapshot is deleted, Hadoop 2.7 loses inodes added since the
+        # rename.
         trees = [twin.root, *(kept.tree for kept in expected.values())]
         assert set(reader.saved.inodes) == {node.inode_id for tree in trees for _, node in tree.walk()}
 
@@ -60,6 +61,6 @@ def compare(expected: Node, found: dict[str, Seen], *, present: bool) -> None:
     for path, node in wanted.items():
         if path in found and node.quotas is None and node.length is None:
             found[path] = replace(found[path], mtime=None, length=None, blocks=())
-    # The root of the file system has its own quotas, and 2.7 stores none for the root of a snapshot.
+    # The root of the file system has its own quotas, and Hadoop 2.7 stores no quotas for the root of a snapshot.
     wanted["/"], found["/"] = replace(wanted["/"], quotas=None), replace(found["/"], quotas=None)
     assert found == wanted

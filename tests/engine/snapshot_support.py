@@ -42,7 +42,7 @@ def retitle(old: str, new: str, path: str = "/s", mtime: int = 2000) -> EditOp:
 class Outcome:
     """An image with snapshots; tests name its inodes by their paths in the image of `Setting`.
 
-    Without `whole`, the image may refer to removed inodes, like images of Hadoop.
+    Without `whole`, the image may refer to removed inodes, as images of Hadoop may.
     """
 
     def __init__(self, image: bytes, ids: dict[str, int], *, whole: bool = True) -> None:
@@ -99,7 +99,7 @@ class Outcome:
         return {name.decode(): holder for name, holder in self.reader.deleted(found).items()}
 
     def references(self) -> list[tuple[int, str, int]]:
-        """Return (inode id, name or "", snapshot id) of each record, in no order."""
+        """Return (inode id, name or "", snapshot id) of each record, in any order."""
         found = self.reader.references
         return sorted(
             (

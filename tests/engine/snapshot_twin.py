@@ -81,7 +81,7 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Translator of steps into operations that fit the tree, which it applies to its tree immediately. Without
+    """Translator of steps into operations that fit the tree; it applies each operation to its tree immediately. Without
     `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and `can_join`.
     """
 
@@ -152,11 +152,13 @@ class SnapshotTwin:
         return Block(self.block_count, num_bytes, self.stamp)
 
     def can_shorten(self, node: Node) -> bool:
-        """Return whether a file may be truncated: 2.7 forgets the blocks of files renamed out of a snapshot."""
+        """Return whether a file may be truncated: Hadoop 2.7 forgets the blocks of files renamed out of a snapshot."""
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """Return whether files may be joined: in a snapshot, 2.7 then has a created name without an inode and stops."""
+        """Return whether files may be joined: in a snapshot, Hadoop 2.7 then has a created name without an inode and
+        stops.
+        """
         return self.hadoop3 or not any(self.snapshots.values())
 
     # ---- steps ---------------------------------------------------------------------------------------------

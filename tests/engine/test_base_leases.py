@@ -127,7 +127,9 @@ def test_leases_below_a_directory_with_a_large_record(tmp_path: Path, layout: in
 def test_unread_open_files_that_only_a_snapshot_retains_have_the_same_leases(
     tmp_path: Path, layout: int, taken: list[EditOp]
 ) -> None:
-    """The second of two merges does not read the file, unlike a single merge."""
+    """The second of two merges does not read the open file from its base image; in a single merge, the file is in
+    memory.
+    """
     before = [mkdir("/s/d/k", NEW), add("/s/d/k/open", NEW + 1), allow(), *taken]
     after = [create("s1"), delete("/s/d/k")]
     twice = Setting(tmp_path, layout).merged(*before).again(tmp_path / "later", *after)

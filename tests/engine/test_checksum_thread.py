@@ -41,7 +41,7 @@ def _no_thread_is_left(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def segment(count: int = MANY) -> tuple[bytes, list[int]]:
-    """Return a segment, the start of each operation, and the end of the last one."""
+    """Return a segment, the start of each operation, and the end of the last operation."""
     out, places = bytearray(encode_header(LAYOUT)), []
     for op in numbered([StartLogSegmentOp(), *(mkdir(f"/d{n}", 20_000 + n) for n in range(count))], 1):
         places.append(len(out))

@@ -304,7 +304,7 @@ def check_inode(image: Saved, path: str, node: Node) -> None:
 @examples(120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_random_operations_produce_the_tree_of_the_twin(layout: int, data: st.DataObject) -> None:
-    """Two merges, the second on top of the first one's image."""
+    """Two merges, the second of which begins with the image of the first."""
     builder, twin = base(layout)
     if data.draw(st.booleans(), "records in no order"):
         builder.order = lambda inode: inode.id * 7919 % 1009

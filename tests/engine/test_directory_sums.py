@@ -146,7 +146,7 @@ def test_full_pass_after_more_changes_than_can_be_recorded(warm: WarmNamespace) 
 
 
 def test_parent_and_child_directories_can_swap_places(warm: WarmNamespace) -> None:
-    """The upper directory is moved below the lower one between two reads."""
+    """The upper directory is moved below the lower directory between two reads."""
     check(warm)
     play(warm, [rename("/a/b", "/b"), rename("/a", "/b/a"), mkdir("/b/a/n", 20010)], compiled=True)
     assert totals(warm, 20002) == SubtreeTotals(1, 3, 7, 21)

@@ -1,4 +1,6 @@
-"""A name in snapshots that ends before its directory's name: NameNodes cannot load it, and merges remove it."""
+"""A name in snapshots that ends before the name of its directory: NameNodes cannot load an image with such a name, and
+merges remove the name.
+"""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def around(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return read(self, start, stop)
 
     monkeypatch.setattr(reader, "exceeds_page_cache", lambda size: True)
-    # reads through the cache, since the file system of the temporary folder may have no others
+    # reads through the page cache, since the file system of the temporary folder may not support direct reads
     monkeypatch.setattr(direct_reader, "_DIRECT", os.O_CLOEXEC)
     monkeypatch.setattr(DirectReader, "read", counted)
     monkeypatch.setattr(inode_scan, "PIECE", 300)

@@ -205,7 +205,7 @@ def test_read_without_an_image_is_refused(warm: WarmNamespace) -> None:
 
 
 def test_walk_continues_after_edits_during_a_pause(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a directory is deleted during a pause, the rest of it is not counted."""
+    """If a directory is deleted during a pause, the rest of the directory is not counted."""
     for name, value in (("BATCH_SECONDS", 0), ("_MAX_DIRECTORIES", 1), ("_MAX_INODES", 1)):
         monkeypatch.setattr(live_content, name, value)
     play(warm, mkdir("/t", 20001), mkdir("/t/a", 20002), mkdir("/t/a/b", 20003), mkdir("/t/c", 20004))
@@ -324,7 +324,7 @@ def test_read_is_refused_after_too_many_changes_since_a_snapshot(
 
 
 def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """The deleted list of the old directory determines the inode's row, before an edit reads the new directory."""
+    """An edit loads the inode from the deleted list of the old directory; no edit has loaded the new directory yet."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/f", 20002), mkdir("/b", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), mkdir("/a/f/in", 20004), rename("/a/f", "/b/g"))
     (folder := tmp_path / "saved").mkdir()
@@ -337,7 +337,7 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
 
 
 def test_directory_that_exists_only_in_a_snapshot_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """A NameNode's refusal names the directory."""
+    """When a NameNode refuses a request for such a directory, the message contains this path."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/d", 20002), mkdir("/a/d/e", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), delete("/a/d"))
     for number in range(2):

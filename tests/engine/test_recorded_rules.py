@@ -25,10 +25,10 @@ def diff(size: int, *lengths: int, snapshot: int = 3, first: int = 1) -> dict[st
         (diff(1401, NO_ACK, NO_ACK), diff(1401, 1024, 377)),
         # the last block grew after the snapshot
         (diff(1401, 1024, NO_ACK), diff(1401, 1024, 900)),
-        # a list that was moved to an older snapshot, where Hadoop counted a NO_ACK
+        # a block list that was moved to an older snapshot; Hadoop counted NO_ACK as a length
         (diff(1401, NO_ACK), diff(1401, 1024, 377)),
         (diff(1401, 1024, NO_ACK, NO_ACK), diff(1401, 1024, 377)),
-        # a list of the base image, which Hadoop truncates when it loads the image
+        # a block list of the base image, which Hadoop truncates when it loads the image
         (diff(1401, NO_ACK), diff(1401, NO_ACK, 377)),
     ],
 )
@@ -41,7 +41,7 @@ def test_true_length_of_a_block_marked_as_deleted_is_accepted(hadoops: dict[str,
     [
         (diff(1401, 1024, 377), diff(1401, 1024, NO_ACK)),
         (diff(1401, 1024, 377), diff(1401, 1024, 378)),
-        # lengths that are not true: too few bytes, or a block that is not needed for them
+        # lengths that cannot be true: they sum to too few bytes, or the file's length does not need the last block
         (diff(1401, 1024, NO_ACK), diff(1401, 1024, 376)),
         (diff(1401, 1024, NO_ACK), diff(1401, 1401, 1)),
         (diff(1024, 1024, NO_ACK), diff(1024, 1024, 377)),
@@ -64,7 +64,9 @@ def test_true_length_is_rejected_if_the_number_of_diffs_differs() -> None:
 
 
 def image(**changes: Any) -> SimpleNamespace:
-    """Return the parts of an image that `compare` reads: a directory, and a symlink in it by a reference."""
+    """Return the parts of an image that `compare` reads: a directory, and a symlink that the directory lists by a
+    reference.
+    """
     inodes = {1: {"type": 2, "id": 1, "name": b""}, 2: {"type": 3, "id": 2, "name": b"link"}}
     reference = (2, None, 7, None)
     plain = {"ns": {}, "layout": -63, "inodes": inodes, "refs": [reference], "dirs": {1: ((), (reference,))}}

@@ -147,7 +147,7 @@ def test_quotas_by_storage_type(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_namespace_quota_is_unlimited_in_a_loaded_directory_with_type_quotas(tmp_path: Path, layout: int) -> None:
-    """Hadoop's loader does this even if no edit affects the directory."""
+    """Hadoop's loader makes the quota unlimited even if no edit affects the directory."""
     builder = small(layout)
     builder.directory("/t").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
     source = builder.save(tmp_path)
@@ -168,7 +168,7 @@ def test_storage_policies_are_set_and_reset(tmp_path: Path, layout: int) -> None
     assert image.xattrs("/d") == [(3, "hsm.block.storage.policy.id", b"\x0c")]
     image = merged(source, *give, *(ops.SetStoragePolicyOp(path=path, policy_id=0) for path in ("/d", "/d/f")))
     assert image["/d/f"].file.storagePolicyID == 0
-    # Hadoop 2.7 stores the default policy like any other policy
+    # Hadoop 2.7 stores the default policy as it stores any other policy
     default = [(3, "hsm.block.storage.policy.id", b"\0")] if layout == HADOOP2 else []
     assert image.xattrs("/d") == default
 

@@ -171,7 +171,7 @@ def test_invalid_snapshot_operation_between_kernel_runs_is_an_error(wrong: EditO
 
 @layouts
 def test_snapshot_copy_contains_an_acl_set_by_kernels(layout: int, tmp_path: Path) -> None:
-    """The copy of its root contains the ACL, which Python sets when kernels return."""
+    """The snapshot's copy of the directory contains the ACL, which Python sets when the kernels return."""
     path = base(layout).save(tmp_path)
     entries = (ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, "bob"), ops.AclEntry(1, 0, 5, None))
     acl = (*entries, ops.AclEntry(2, 0, 5, None), ops.AclEntry(3, 0, 1, None))
@@ -190,7 +190,9 @@ def test_snapshot_copy_contains_an_acl_set_by_kernels(layout: int, tmp_path: Pat
     ("more", "kept"), [((), 100), ((Block(3, 10, 1002),), 90)], ids=["same blocks", "another block"]
 )
 def test_kernel_sets_whether_the_last_block_is_complete(more: tuple[Block, ...], kept: int, tmp_path: Path) -> None:
-    """When 2.7 completes a block, a snapshot keeps the block under construction; it shares a complete block."""
+    """When Hadoop 2.7 completes a block, a snapshot keeps the block under construction; a snapshot shares a complete
+    block.
+    """
     blocks = (*(Block(*each) for each in BLOCKS), *more)
     *before, last = blocks
     first, second = (ops.AppendOp(path="/s/f", client_name="c", client_machine="m", new_block=True) for _ in range(2))

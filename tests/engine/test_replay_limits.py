@@ -1,6 +1,6 @@
 """Operations that clients never cause: replay accepts and refuses the same operations as a NameNode.
 
-Each expected result is the result of a NameNode 2.7.3; `tests/interop/test_crafted.py` contains many more.
+Each expected result is the result of a Hadoop 2.7.3 NameNode; `tests/interop/test_crafted.py` contains many more.
 """
 
 from __future__ import annotations

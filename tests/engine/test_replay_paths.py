@@ -1,4 +1,6 @@
-"""Replay of operations with paths that Java clients never send, against the results of 2.7.3 and 3.4.2 NameNodes."""
+"""Replay of operations with paths that Java clients never send, compared with the results of NameNodes of Hadoop 2.7.3
+and 3.4.2.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_rename_that_would_lose_a_directory_is_refused(tmp_path: Path, op: EditO
 def test_hadoop_2_leases_have_the_paths_of_the_operations(
     tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
 ) -> None:
-    """Hadoop 2.7 finds leases by path string, so a rename with an additional slash separates them from their files."""
+    """Hadoop 2.7 finds leases by path string, so a rename with an additional slash separates the leases from their
+    files.
+    """
     source = scene(tmp_path, HADOOP2)
     image = merged(source, *SCENE, *given)
     assert image.lease_paths() == leases
@@ -124,7 +128,7 @@ def _op(chance: random.Random, inode_id: int) -> EditOp:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("number", range(scaled(400, quick=6)))
 def test_kernels_resolve_odd_paths_like_the_plain_functions(tmp_path: Path, layout: int, number: int) -> None:
-    """`merge_bytes` compares the images or errors of both; refused operations are skipped."""
+    """`merge_bytes` compares the images or errors of kernels and plain functions; refused operations are skipped."""
     chance = random.Random(1000 * SEED + number)
     source = scene(tmp_path, layout)
     given: list[EditOp] = list(SCENE)

@@ -140,7 +140,7 @@ def test_unchanged_snapshot_sections_keep_their_bytes(tmp_path: Path) -> None:
 
 @layouts
 def test_directories_with_references_can_be_renamed(tmp_path: Path, layout: int) -> None:
-    """2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
+    """Hadoop 2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
     builder = snapshots(layout)
     source = builder.save(tmp_path)
     image = merged(source, rename("/top/r", "/z/rr"), rename_old("/z", "/top/e"))
@@ -205,7 +205,9 @@ def test_inode_ids_used_only_by_snapshots_or_references_are_in_use(tmp_path: Pat
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """Return an image in which /a has the name of /z/y in snapshot 1, as 2.7 leaves it after undoing a rename."""
+    """Return an image in which /a has the name of /z/y in snapshot 1, as Hadoop 2.7 leaves it after undoing a
+    rename.
+    """
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)
@@ -282,7 +284,10 @@ def with_unknown_fields(records: dict[int, bytes], section: bytes) -> bytes:
 
 
 def unknown_image(layout: int = HADOOP2) -> ImageBuilder:
-    """Return an image with unknown fields: of /d in INode and DirEntry, of /f in INode, and in the headers."""
+    """Return an image with unknown fields and an unknown section.
+
+    The unknown fields are in the INode and DirEntry of /d, in the INode of /f, and in the headers.
+    """
     builder = ImageBuilder(layout)
     builder.directory("/d")
     builder.file("/d/g")

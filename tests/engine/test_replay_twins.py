@@ -99,7 +99,9 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "rpc_client_id": st.sampled_from([b"", bytes(16)]),
     "rpc_call_id": st.sampled_from([-2, 7]),
 }
-"""Values by the name of a field. If the operation of a new kernel has a field that is missing here, add its values."""
+"""Values by the name of a field. If the operation of a new kernel has a field that is missing from this table, add
+values for the field.
+"""
 
 
 def setting(*, in_snapshot: bool) -> list[EditOp]:
@@ -139,7 +141,7 @@ def test_kernel_gives_the_same_result_as_the_plain_function(row: OpReplay, layou
 
 
 def changes(fields: bytes) -> Iterator[bytes]:
-    """Yield an operation's fields with a changed byte or number, and cut off."""
+    """Yield an operation's encoded fields with a changed byte or number, and truncated at every position."""
     for at in range(len(fields)):
         yield from (fields[:at] + new + fields[at + len(new) :] for new in (b"\0", b"\3", b"\xff" * 8))
         yield fields[:at]

@@ -19,7 +19,7 @@ SNAPSHOT = [allow(), create("s0")]
 
 @layouts
 def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
-    """2.7 leaves the created name in memory, and then cannot load its own image."""
+    """Hadoop 2.7 leaves the created name in memory, and then cannot load its own image."""
     new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
     closed = close("/s/n", blocks=(Block(7, 11, 1007),))
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
@@ -33,7 +33,9 @@ def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -
 
 @layouts
 def test_concat_source_may_have_been_renamed_in_a_snapshot_that_was_deleted(tmp_path: Path, layout: int) -> None:
-    """2.7 stops at this source and does not log the operation, but 2.10 does, which has the same layout."""
+    """Hadoop 2.7 stops at this source and does not log the operation. Hadoop 2.10, which has the same layout, logs
+    it.
+    """
     before = [*SNAPSHOT, rename("/s/d/f", "/s/n")]
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
     setting = Setting(tmp_path, layout)

@@ -115,7 +115,7 @@ def test_first_diff_gets_the_id_of_the_previous_snapshot(tmp_path: Path, layout:
 
 @layouts
 def test_no_diffs_remain_after_the_last_deletion(tmp_path: Path, layout: int) -> None:
-    """2.7 keeps empty lists of diffs, which have no meaning."""
+    """Hadoop 2.7 keeps empty lists of diffs, which have no meaning."""
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"), remove("s0"), remove("s2"), disallow())
     assert all(diffs == [] for diffs in found.reader.diffs.values())
     assert set(found.image.inodes) == set(found.present().values())
@@ -325,7 +325,7 @@ def test_ordered_deletion_in_older_layouts_is_read_from_the_key(text: str | None
 def test_ordered_deletion_during_a_rolling_upgrade_requires_the_key(
     tmp_path: Path, known: bool | None, finalized: bool
 ) -> None:
-    """NameNodes of 3.4 and newer mark snapshots at the older layout; NameNodes of 3.3 remove them."""
+    """NameNodes of Hadoop 3.4 and newer mark snapshots at the older layout; NameNodes of Hadoop 3.3 remove them."""
     rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=known)
     given = [allow(), create("s0"), create("s1"), create("s2"), ops.RollingUpgradeStartOp(time=5), remove("s0")]
     if finalized:

@@ -131,7 +131,7 @@ def test_operation_without_effect_on_the_snapshot_creates_no_diff(tmp_path: Path
 
 
 def test_unsetting_an_absent_policy_creates_a_diff_in_hadoop_2_only(tmp_path: Path) -> None:
-    """Hadoop 2.7 stores 0 as a policy."""
+    """Hadoop 2.7 stores the unset policy as policy 0."""
     for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
         folder = tmp_path / str(layout)
         folder.mkdir()
@@ -220,7 +220,9 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 def test_record_of_a_deleted_symlink_is_kept_for_its_snapshot(
     tmp_path: Path, layout: int, healing: HealingMode
 ) -> None:
-    """Deletion makes a copy first, so the link itself does not belong to the snapshot, and Hadoop forgets it."""
+    """Hadoop copies the link before the deletion, so the link itself does not belong to the snapshot, and Hadoop
+    forgets its inode.
+    """
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is HealingMode.HEAL)
@@ -235,7 +237,8 @@ LEFT_BEHIND = [
     close("/s/n"),
     ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
 ]
-"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps its name in the created list, and fails later."""
+"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps the file's name in the created list, and fails later.
+"""
 
 
 @pytest.mark.parametrize(
@@ -258,7 +261,9 @@ def test_name_of_a_concat_source_is_reused_by_another_inode(tmp_path: Path, trip
 
 
 def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_path: Path) -> None:
-    """Hadoop 2.7 then computes quota usage, and stops. A directory without quotas may leave the snapshot."""
+    """During such a rename, Hadoop 2.7 computes quota usage, and stops. Directories whose created lists are correct may
+    leave the snapshot.
+    """
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
@@ -279,7 +284,7 @@ def test_inconsistency_found_at_the_end_names_no_operation(tmp_path: Path) -> No
 
 
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
-    """Check that replay with the rules of a NameNode 2.7 applies `before` and stops at the operation `at`."""
+    """Check that replay with the rules of a Hadoop 2.7 NameNode applies `before` and stops at the operation `at`."""
     given = numbered([*before, *trips], BASE_TXID)
     setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)
@@ -329,7 +334,9 @@ def test_truncate_at_a_boundary_records_the_blocks(tmp_path: Path, layout: int) 
 @pytest.mark.parametrize(("block", "size"), [(9, 0), (2, 50)], ids=["copy", "in place"])
 @layouts
 def test_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, layout: int, block: int, size: int) -> None:
-    """A running 2.7 NameNode can lose a snapshot's diff; it then truncates in place, but its replay copies."""
+    """A running Hadoop 2.7 NameNode can lose a snapshot's diff. It then truncates in place, but its replay copies the
+    block.
+    """
     cut = truncate("/s/f", 140, Block(block, size, 1007))
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
@@ -374,7 +381,7 @@ def test_diff_keeps_only_blocks_of_the_snapshot(tmp_path: Path, layout: int) -> 
 
 
 def test_reopened_block_is_shared_with_the_diff_in_hadoop_3(tmp_path: Path) -> None:
-    """In 2.7, a block under construction is another object, so the diff keeps the former block."""
+    """In Hadoop 2.7, a block under construction is another object, so the diff keeps the former block."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
         close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),

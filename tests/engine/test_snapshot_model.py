@@ -30,7 +30,9 @@ def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
 def test_every_snapshot_equals_the_tree_at_its_creation(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int, unsorted: bool
 ) -> None:
-    """Two merges, the second on top of the first one's image, and one merge of everything give the same views."""
+    """Two merges, the second of which begins with the image of the first, give the same views as one merge of all
+    edits.
+    """
     builder, twin = base(layout)
     if unsorted:
         builder.order = lambda inode: inode.id * 7919 % 1009

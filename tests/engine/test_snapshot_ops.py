@@ -162,7 +162,9 @@ PAUSE = allow("/z")
 
 @layouts
 def test_newest_snapshot_can_belong_to_an_ancestor(tmp_path: Path, layout: int) -> None:
-    """Kernels made its root's copy, and then the copy of the snapshot above."""
+    """The snapshot `outer` of /s is newer than the snapshot `inner` of /s/d, so later changes of /s/d belong to
+    `outer`.
+    """
     found = Setting(tmp_path, layout).merged(
         *(allow(), allow("/s/d"), create("inner", "/s/d"), create("outer"), mkdir("/s/d/x", NEW), PAUSE),
         *(mkdir("/s/d/x/y", NEW + 1), set_permissions("/s/d", 0o700)),

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ReplayError
+from engine.healing import HealingMode
 from engine.namespace.diffs import FileDiff
+from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from journal import ops
 from journal.ops import Block, EditOp
-from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
+from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, LAYOUTS, ImageBuilder, delimited, merge_bytes
 from tests.engine.op_makers import LATER, add, close, delete, mkdir, rename, set_permissions
 from tests.engine.snapshot_support import BLOCKS, CURRENT, HEAL, NEW, WHOLE, Outcome, Setting, allow, create, remove
 
@@ -44,8 +46,8 @@ def test_file_renamed_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> None:
-    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of 3.x leave
-    one.
+    """Upgrades replay edits of Hadoop 2.7 with such a truncate. Renames before Hadoop 3.3 leave no block list in the
+    diff; renames of newer releases leave a block list.
     """
     cut = ops.TruncateOp(
         src="/z/g",
@@ -69,7 +71,9 @@ def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> Non
 
 
 def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
-    """Therefore, the NameNode logs a truncate in place, and the last block stays unchanged until the file is closed."""
+    """Without a block list, the NameNode logs a truncate in place, and the last block stays unchanged until the file is
+    closed.
+    """
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -157,7 +161,9 @@ def test_rename_within_the_same_directory(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_rename_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
-    """z0 is older than the move, so changes belong to s1. z2 is newer, so they belong to z2, which s1 also reads."""
+    """The snapshot z0 is older than the move, so changes below the moved directory belong to s1. The snapshot z2 is
+    newer, so the changes belong to z2, whose diffs s1 also reads.
+    """
     moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
     found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
     assert found.references() == [(found.ids["/s/d"], "", 0), (found.ids["/s/d"], "d", 1)]
@@ -240,7 +246,7 @@ def test_deletion_of_a_moved_file(tmp_path: Path, layout: int) -> None:
     file = found.ids["/s/f"]
     assert found.references() == [(file, "f", 0)]
     assert found.at("s0")["/f"] == file
-    # 2.7 does not change the block list; 3 drops blocks that no snapshot needs.
+    # Hadoop 2.7 does not change the block list; Hadoop 3 drops blocks that no snapshot needs.
     kept = [block.blockId for block in found.image.inodes[file].file.blocks]
     assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
 
@@ -466,3 +472,27 @@ def test_inode_renamed_out_of_a_newer_snapshot_gets_references(tmp_path: Path, l
     assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
     assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}
     assert found.at("d1", "/z/d")["/new"] == found.present()["/z/new"] == NEW
+
+
+@layouts
+def test_inode_that_returned_to_its_old_name_without_a_record(tmp_path: Path, layout: int) -> None:
+    """A created list contains the reference of the first departure, because no newer diff records the return.
+
+    A NameNode refuses the second departure for this reason, so its edit log does not contain the last rename.
+    """
+    ids = iter(range(NEW, NEW + 10))
+    given = [
+        *(mkdir("/w", next(ids)), mkdir("/o", next(ids)), allow("/w"), create("older", "/w"), *SNAPSHOT),
+        *(mkdir("/s/d/b", next(ids)), mkdir("/s/d/b/p", next(ids)), create("s1")),
+        *(mkdir("/s/d/b/p/x", next(ids)), create("s2"), mkdir("/s/d/e/y", next(ids))),
+        *(rename("/s/d/b/p/x", "/z/x"), rename("/s/d", "/o/d"), rename("/o", "/w/o")),
+        # the newest snapshot here is "older", which contains neither this place nor the return
+        *(rename("/w/o/d/b", "/w/o/d/e/b"), rename("/z/x", "/w/o/d/e/b/p/x"), create("newer", "/w")),
+        rename("/w/o/d/e/b/p/x", "/z/x"),
+    ]
+    setting = Setting(tmp_path, layout, ReplayRules(healing=HealingMode.AS_HADOOP))
+    with pytest.raises(
+        ReplayError, match="diffs of /w/o/d/e/b/p are inconsistent with its children at b'x'"
+    ) as stopped:
+        setting.merged(*given)
+    assert stopped.value.txid == BASE_TXID + len(given)

@@ -155,7 +155,7 @@ def test_image_whose_file_has_children_is_refused_before_a_save(tmp_path: Path, 
 
 @pytest.mark.parametrize("wrong_digest", [False, True])
 def test_image_that_failed_its_check_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
-    """A role that loads the image again then receives the error, and skips the image."""
+    """A role that loads the image again receives the same error, and skips the image."""
     with WarmNamespace() as warm:
         path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
         right = md5_path(path).read_text()
@@ -353,6 +353,19 @@ def test_image_is_saved_even_if_it_cannot_be_reopened(
     assert result.saved.paths[0].is_file()
     assert not warm.usable
     warm.load(result.saved.paths[0])
+    play(warm, STEPS[1])
+
+
+@pytest.mark.parametrize("step", ["apply", "save"])
+def test_step_after_a_save_whose_image_was_removed_is_an_error(warm: WarmNamespace, out: Path, step: str) -> None:
+    play(warm, STEPS[0])
+    path = warm.save([out]).saved.paths[0]
+    kept = path.rename(out / "kept")
+    with pytest.raises(StorageError, match=f"{path.name} was replaced or removed"):
+        warm.apply([]) if step == "apply" else warm.save([out])
+    assert not warm.usable
+    kept.rename(path)
+    warm.load(path)
     play(warm, STEPS[1])
 
 

@@ -138,7 +138,7 @@ class Pair:
         return self.servers[name].controller.facts()
 
     def expire(self, name: str) -> bool:
-        """End the controller's session: a second client with its id closes it. Return False without a session."""
+        """End the controller's session: a second client with its id closes it. Return False if there is no session."""
         found = self.servers[name].election._session
         session = None if found is None else found._client.client_id
         if session is not None:

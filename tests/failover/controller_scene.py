@@ -21,9 +21,10 @@ ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 
 @dataclass
 class Elections:
-    """Recorder of requests; `lock` is the lock's content; `away` is true while ZooKeeper does not answer.
+    """A recorder of requests to the election; `lock` is the lock's content; `away` is true while ZooKeeper does not
+    answer.
 
-    `on_quit` and `on_look` run during the named operation.
+    `on_quit` runs during `quit`, and `on_look` runs during `active_data`.
     """
 
     lock: bytes | None = None

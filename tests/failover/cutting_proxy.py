@@ -1,6 +1,6 @@
 """A ZooKeeper proxy that cuts the connection at a chosen request, before or after the server receives the request.
 
-It can hold back all traffic, like a network that loses packets, and end the session of its client.
+The proxy can also hold back all traffic, as a network that loses packets does, and end the session of its client.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class CuttingProxy(LoopbackRelay):
             self._to_swallow = connections
 
     def cut(self, kind: int, *, answered: bool) -> None:
-        """Cut the connection at the next request of that type, before the server receives the request or after it
+        """Cut the connection at the next request of the type `kind`, before the server receives the request or after it
         responds.
         """
         with self._lock:
@@ -107,7 +107,7 @@ class CuttingProxy(LoopbackRelay):
             link.requests()
 
     def chosen(self, kind: int) -> bool | None:
-        """Return whether a request of that type reaches the server before the cut; None if there is no cut."""
+        """Return whether a request of this type reaches the server before the cut; None if there is no cut."""
         with self._lock:
             if kind != self._kind:
                 return None

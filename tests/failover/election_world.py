@@ -236,7 +236,7 @@ class World:
             self.watching.discard(link.owner)
 
     def _network(self, node: Node) -> None:
-        """Act like kazoo: notice a lost connection, and reconnect."""
+        """Act as kazoo does: notice a lost connection, and reconnect."""
         link = node.link
         if link is None or node.frozen_until > self.now or link.up:
             return
@@ -361,8 +361,8 @@ class World:
             self._compare(node)
 
     def _compare(self, node: Node) -> None:
-        """Leave the election and rejoin, because another controller changed the NameNode, for example by a late
-        fencing.
+        """Leave the election and rejoin if another controller has changed the NameNode's state, for example by fencing
+        the NameNode late.
         """
         expected = {ElectorState.ACTIVE: True, ElectorState.STANDBY: False}.get(node.elector.state)
         if expected is not None and expected is not node.active:
@@ -442,7 +442,9 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Check that our elector is active only after its NameNode, and no longer than its last confirmation allows."""
+        """Check that our elector becomes active only after its NameNode, and stays active no longer than its last
+        confirmation allows.
+        """
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True

@@ -36,7 +36,7 @@ _SLEEP = 1.0
 
 
 class HadoopElector:
-    """Elector that becomes active in one atomic step, and handles events during the step afterwards."""
+    """Elector that becomes active in one atomic step; events that arrive during this step wait for its end."""
 
     def __init__(self, retries: int = 3) -> None:
         self.state = ElectorState.INIT

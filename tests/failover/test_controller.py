@@ -52,7 +52,7 @@ def test_controller_joins_the_election_while_its_namenode_is_healthy(scene: Scen
 
 
 def test_joining_the_election_is_retried_after_a_thread_start_failure(scene: Scene) -> None:
-    """The first entry starts a thread, which the system may not allow at that moment."""
+    """Joining for the first time starts a thread, and the system may refuse to start another thread at that moment."""
     election = Election(ZooKeeperAddress("127.0.0.1:9"), "/hadoop-ha/ns1", scene.controller)
     scene.controller.begin(election)
     with pytest.MonkeyPatch.context() as exhausted:
@@ -121,7 +121,9 @@ def test_own_lock_is_recognized_with_other_host_name_and_port(scene: Scene) -> N
 
 
 def test_lock_owner_is_read_while_other_transitions_are_blocked(scene: Scene) -> None:
-    """Without this check, the controller may acquire the lock and make the newly active NameNode a standby again."""
+    """Otherwise, the controller might acquire the lock after the read, and then make the newly active NameNode a
+    standby again.
+    """
     changing: list[bool] = []
     scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
     scene.election.lock = scene.crumb("nn2")
@@ -165,7 +167,7 @@ def test_observer_does_not_join_the_election(scene: Scene) -> None:
 
 
 def test_slow_transition_to_active_is_polled_until_done(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """Hadoop's controller releases the lock, but the NameNode still becomes active."""
+    """In this case, Hadoop's controller releases the lock although the NameNode still becomes active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data
@@ -303,7 +305,7 @@ def test_negative_cede_time_ends_the_wait(scene: Scene) -> None:
 
 @pytest.mark.parametrize("called_off", [False, True])
 def test_no_transition_to_active_before_the_lock_is_released(scene: Scene, called_off: bool) -> None:
-    """The breadcrumb would be removed, and no controller would fence the NameNode during a long transition."""
+    """Otherwise, the breadcrumb would be removed, and no controller would fence a NameNode whose transition is slow."""
     scene.hear(healthy())
     scene.controller.become_active()
     with ThreadPoolExecutor(1) as pool:

@@ -335,8 +335,8 @@ def test_active_data_is_synced_with_the_zookeeper_leader(scene: Scene, monkeypat
 def test_session_survives_a_server_that_accepts_but_does_not_respond(
     zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a server is starting or hangs, kazoo would wait for it until the session expires."""
-    # the session is long enough for a busy machine, and the wait of 2 s does not grow with it
+    """By default, kazoo waits until the session expires if a server is starting or hangs."""
+    # the session is long enough for a busy machine, and the wait of 2 s does not grow with the session
     monkeypatch.setattr(zookeeper_client, "_ROUNDS_PER_SESSION", 9)
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))

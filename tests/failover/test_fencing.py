@@ -182,7 +182,7 @@ def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> Non
 
 
 class Ssh:
-    """A program `ssh` that exits with a given code and records its arguments."""
+    """A fake `ssh` program that exits with a given code and records its arguments."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._given = folder / "given"

@@ -16,7 +16,7 @@ from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.failover.controller_scene import ACTIVE, Scene, healthy, running_scene
 from tests.failover.failover_support import GRACEFUL_MILLISECONDS, HERE, settings
 
-# twice the timeout of a graceful failover, for which a controller is asked to cede
+# a controller is asked to cede for twice the timeout of a graceful failover
 CEDED_FOR = 2 * GRACEFUL_MILLISECONDS
 
 
@@ -85,7 +85,7 @@ def test_graceful_failover_errors(scene: Scene) -> None:
 
 
 def test_graceful_failover_asks_all_others_with_the_active_last(scene: Scene) -> None:
-    """This is the order of Hadoop 3.x; a standby without a running controller does not prevent the failover."""
+    """Hadoop 3 asks in the same order; a standby without a running controller does not prevent the failover."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
     scene = Scene(scene.node, scene.other, settings(ports))
     scene.hear(healthy())

@@ -98,7 +98,7 @@ def test_unexpected_state_counts_at_the_second_report() -> None:
 
 
 class Heard:
-    """Collector of a monitor's reports, which can wait for more of them."""
+    """A collector of a monitor's reports; `until` waits for a report that meets a condition."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -165,7 +165,7 @@ def test_monitor_continues_if_stacks_cannot_be_fetched(
 
 @pytest.mark.parametrize("trouble", [NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING])
 def test_stacks_of_an_unhealthy_namenode_are_logged(trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture) -> None:
-    """The stacks of a NameNode that hangs are logged too."""
+    """The stacks of a NameNode that does not respond are also logged."""
 
     class Web(QuietHandler):
         def get(self) -> None:

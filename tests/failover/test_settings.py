@@ -126,7 +126,7 @@ def crumb(namenode: str, hostname: str, port: int, nameservice: str = "ns1") -> 
 
 
 def same_name(one: str, other: str) -> bool:
-    """Compare two names like `same_host`, without a name server."""
+    """Compare two names as `same_host` does, but without a name server."""
     return {one, other} <= {"localhost", HERE}
 
 

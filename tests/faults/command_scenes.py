@@ -14,10 +14,10 @@ from hadoop_common.names import parse_image
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments, read_ops
-from tests.checkpointer.storage_support import recorded_directory
+from tests.checkpointer.storage_support import recorded_directory, whole_images
 from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
-from tests.faults.scene import READING, Scene, kept, of_command, whole_images
+from tests.faults.scene import READING, Scene, kept, of_command
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import BASIC_FILES
 from tests.recorded_cases import RECORDED

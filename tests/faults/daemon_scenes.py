@@ -16,18 +16,16 @@ from checkpointer.transfer import upload_image
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, md5_path, read_md5_file
-from journal.segment_file import list_segments, read_ops
-from journal.segment_format import HEADER_SIZE
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.backup_support import Daemon as BackupDaemon
 from tests.checkpointer.backup_support import backup_config
 from tests.checkpointer.secondary_support import Secondary, secondary_config
 from tests.checkpointer.standby_support import Daemon as StandbyDaemon
 from tests.checkpointer.standby_support import config_for, write_edits
-from tests.checkpointer.storage_support import recorded_directory
+from tests.checkpointer.storage_support import recorded_directory, stored_txids, whole_images
 from tests.cli_runner import run_cli
 from tests.faults.child import Outcome
-from tests.faults.scene import READING, RESTORING, Scene, guarded, of_alarms, of_result, survived, whole_images
+from tests.faults.scene import READING, RESTORING, Scene, guarded, of_alarms, of_result, survived
 from tests.namenode_stub.namenode_double import NamenodeDouble, streaming_double
 from tests.namenode_stub.stub_support import formatted, stub_config_for, wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
@@ -224,12 +222,7 @@ class BackupStream(_DaemonScene):
         current = self.root / "backup" / "current"
         whole_images(current)
         if current.is_dir():
-            found = {
-                op.txid
-                for segment in list_segments(current)
-                if segment.path.stat().st_size > HEADER_SIZE
-                for op in read_ops(segment)
-            }
+            found = stored_txids(current)
             oldest = min((image.txid for image in list_images(current)), default=0)
             for stream in self.namenode.streams.values():
                 assert {txid for txid in stream.acknowledged if txid > oldest} <= found

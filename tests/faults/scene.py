@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.storage.inspector import list_images
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
-from image_format.reader import ImageFile
 from servlets.status import TriggerResult, TriggerState
 from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
@@ -75,7 +73,10 @@ def of_alarms(alarms: list[str]) -> Outcome:
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
-    """Return a daemon's report of the fault; a daemon without a report continues automatically."""
+    """Return the outcome of the first attempt, after checking that the daemon survives further attempts.
+
+    If the last attempt also fails, `facts["lasting"]` contains its text.
+    """
     try:
         outcome = last = attempt()
         for _ in range(_MORE_ATTEMPTS):
@@ -100,16 +101,6 @@ def guarded(body: Callable[[], Outcome]) -> Outcome:
         if error is None:
             raise
         return Outcome(error.exit_code, f"{error.message}\n  next: {error.hint}")
-
-
-def whole_images(current: Path) -> dict[int, Path]:
-    """Return the images of a folder after comparing each with its digest file."""
-    found = {}
-    for image in list_images(current) if current.is_dir() else []:
-        if image.has_md5:
-            ImageFile.open(image.path).close()
-            found[image.txid] = image.path
-    return found
 
 
 def kept(before: dict[str, str], folder: Path) -> None:

@@ -61,7 +61,9 @@ def strace_program() -> str:
 
 @contextmanager
 def traced(pid: int, root: Path, log: Path) -> Iterator[Callable[[], list[Call]]]:
-    """Trace the process while the context is open; afterwards the function returns its calls on files below `root`."""
+    """Trace the process while the context is open; afterwards, the yielded function returns the calls of the process on
+    files below `root`.
+    """
     with _attached(pid, log, "-y", "-s", "1000", "-e", "trace=%file,%desc"):
         yield lambda: list(_calls(log.read_text(errors="replace"), str(root), pid))
 

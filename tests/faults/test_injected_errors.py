@@ -89,7 +89,9 @@ def faulty_run(kind: type[Scene], folder: Path, call: Call, error: str) -> bool:
 
 
 def assert_reported_well(kind: type[Scene], call: Call, outcome: Outcome, label: str) -> None:
-    """Assert one sentence that names the file, one with the next step, and a documented exit code."""
+    """Assert that the output has a message that names the file and a hint with the next step, and that the exit code is
+    documented.
+    """
     assert outcome.tracebacks == [], label
     assert outcome.code in kind.codes | {0}, label
     if outcome.code == 0:

@@ -103,7 +103,7 @@ def _normalize(inode: pb.INode, layout_version: int) -> None:
 
 
 def _assert_same(expected: Message, actual: Message) -> None:
-    """Compare messages like a NameNode, for which an absent field equals its default."""
+    """Compare messages as a NameNode reads them: an absent field equals its default."""
     for field in expected.DESCRIPTOR.fields:
         left, right = getattr(expected, field.name), getattr(actual, field.name)
         if field.is_repeated:

@@ -33,7 +33,7 @@ class Op:
 
 
 def mutate_edits(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Return `data` with one operation changed or moved; any changed bytes if `data` is not a segment."""
+    """Return `data` with one operation changed or moved; if `data` is not a segment, change any of its bytes."""
     if len(data) < HEADER_SIZE or rng.random() < _RAW:
         return mutate(data)
     layout_version = int.from_bytes(data[:4], "big", signed=True)

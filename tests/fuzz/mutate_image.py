@@ -15,7 +15,9 @@ _LIMIT = 1 << 20
 
 
 def mutate_image(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Return `data` with a change in one section or in its frame; any changed bytes if `data` is not an image."""
+    """Return `data` with a change in one section or in the frame of the section; if `data` is not an image, change any
+    of its bytes.
+    """
     try:
         summary = parse_file(memoryview(data))
         sections = [

@@ -33,7 +33,7 @@ def mutate_rpc(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Return the bodies of the frames in `data`; an incomplete last frame counts as one."""
+    """Return the bodies of the frames in `data`; an incomplete last frame counts as a frame."""
     frames, position = [], 0
     while position + _LENGTH.size <= len(data):
         (length,) = _LENGTH.unpack_from(data, position)

@@ -108,7 +108,7 @@ class _Node:
 
 
 class _JournalNode:
-    """A service that returns the same response to every call; the effects of calls are not tested here."""
+    """A service that returns the same response to every call; this target does not test the effects of calls."""
 
     def is_formatted(self, *_: Any) -> bool:
         return True
@@ -244,7 +244,7 @@ def _check_client(number: int, body: bytes) -> bool:
     events, fault = _hear(_client(auth), [body])
     pieces, slow_fault = _hear(_client(auth), [body[at : at + 1] for at in range(len(body))])
     assert str(fault) == str(slow_fault)
-    # A response that arrives together with invalid bytes is lost with them.
+    # A response that arrives together with invalid bytes is lost.
     assert fault is not None or [_reported(event) for event in pieces] == [_reported(event) for event in events]
     for event in pieces:
         if isinstance(event, CallResponse):

@@ -43,7 +43,7 @@ def check_security(data: bytes) -> bool:
     """Pass the bytes after the first byte to the part of a login that the first byte chooses.
 
     Returns:
-        Whether the part accepted them: a login, a cookie, a name.
+        Whether the part accepted the bytes, for example as a login, a cookie or a name.
     """
     if not data:
         return False

@@ -1,4 +1,4 @@
-"""Seeds for fuzzing: small recorded images, parts of recorded segments, and connections like ours."""
+"""Seeds for fuzzing: small recorded images, parts of recorded segments, and generated connections."""
 
 from __future__ import annotations
 

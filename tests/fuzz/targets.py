@@ -44,7 +44,7 @@ class Target:
 
     @contextmanager
     def opened(self) -> Iterator[Check]:
-        """Yield `check` with a folder for its files, if it needs one."""
+        """Yield `check`, with a folder for its files if the check needs a folder."""
         with Scratch() as scratch:
             yield lambda data: self.check(data, scratch)
 

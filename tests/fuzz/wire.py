@@ -111,7 +111,7 @@ def _rearrange(items: list[_Item], number: int, choice: float, rng: random.Rando
 
 
 def _split_message(body: bytes) -> list[Field]:
-    """Return the fields of a message; none if `body` is not a message."""
+    """Return the fields of a message, or an empty list if `body` is not a message."""
     fields, position = [], 0
     try:
         while position < len(body):

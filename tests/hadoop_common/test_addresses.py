@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hadoop_common.addresses import without_password
+from hadoop_common.addresses import host_port, uri_scheme, without_password
 from hadoop_common.configuration import Configuration
 from hadoop_common.secret_values import HIDDEN, shown_value
 from site_config.archive_settings import DIR
@@ -45,3 +45,21 @@ def test_passwords_in_urls_are_hidden(text: str, shown: str) -> None:
 def test_the_console_shows_the_archive_without_its_password() -> None:
     settings = Configuration.from_mapping({DIR.name: "ftp://user:password@host/a"}, {})
     assert shown_settings(settings)[0][1] == "ftp://***@host/a"
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme"),
+    [
+        ("qjournal://jn1:8485;[::1]:8485/ns", "qjournal"),
+        ("FILE:///data", "file"),
+        ("/data", ""),
+        ("a b://c", ""),
+        ("", ""),
+    ],
+)
+def test_scheme_of_a_uri_with_any_authority(text: str, scheme: str) -> None:
+    assert uri_scheme(text) == scheme
+
+
+def test_ipv6_address_is_written_in_brackets() -> None:
+    assert (host_port("::1", 8020), host_port("nn", 8020)) == ("[::1]:8020", "nn:8020")

@@ -103,7 +103,7 @@ def test_incomplete_response_is_an_error() -> None:
     [(None, (), 0), (0, (), 0), (7200, (), 7200), (-7200, (), -7200), (7200, ("x",), 7200), (7200, ("Mon",), 7200)],
 )
 def test_lead_of_the_clock_of_a_server(ahead: int | None, others: Sequence[str], expected: int) -> None:
-    """Times within the duration of the request are not a difference."""
+    """A server's time within the duration of the request does not count as a difference."""
     dates = [*others, *([] if ahead is None else [formatdate(time.time() + ahead, usegmt=True)] * 2)]
     head = "".join(f"Date: {date}\r\n" for date in dates)
     with server(f"HTTP/1.1 200 OK\r\n{head}Content-Length: 2\r\n\r\n{{}}".encode(), b"") as url:

@@ -1,6 +1,7 @@
-"""Configuration files and what Hadoop 3.5.0's Configuration reads from them, or 2.7.3's if 3.5.0 refuses them.
+"""Configuration files, and the values that Hadoop 3.5.0's class Configuration reads from them.
 
-The expected values were recorded from the real classes, with `hdfs-site.xml` on the class path.
+If Hadoop 3.5.0 refuses a file, the values are those of Hadoop 2.7.3. All values were recorded from the real classes,
+with `hdfs-site.xml` on the class path.
 """
 
 from __future__ import annotations
@@ -249,7 +250,7 @@ _PERIOD, _SERVICES = "dfs.namenode.checkpoint.period", "dfs.nameservices"
 def _load(folder: Path, core: str, hdfs: str) -> Configuration:
     (folder / "core-site.xml").write_text(_conf(core))
     (folder / _SITE).write_text(_conf(hdfs))
-    return Configuration.load(folder, {}, {_PERIOD: "3600s"})
+    return Configuration.load(folder, {}).with_defaults({_PERIOD: "3600s"})
 
 
 def test_keys_set_by_hdfs_default_are_ignored_in_core_site(tmp_path: Path) -> None:

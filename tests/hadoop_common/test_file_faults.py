@@ -25,7 +25,7 @@ def test_error_names_the_file_and_the_operation() -> None:
     assert str(error) == "/a/b cannot be synced: Input/output error"
     assert (error.errno, error.filename, error.exit_code) == (errno.EIO, "/a/b", ExitCode.STORAGE)
     assert "dmesg" in error.hint
-    # so that handlers of OSError and of HdfsError both catch it
+    # so that handlers of OSError and of HdfsError both catch the error
     assert isinstance(error, OSError)
     assert isinstance(error, StorageError)
 

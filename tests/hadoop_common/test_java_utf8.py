@@ -1,4 +1,4 @@
-"""Malformed UTF-8 becomes the text that 3.5.0 and 2.7.3 NameNodes made from the same bytes in SET_XATTR."""
+"""Malformed UTF-8 becomes the text that Hadoop 3.5.0 and 2.7.3 NameNodes made from the same bytes in SET_XATTR."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_example_configuration_is_valid() -> None:
 
 @pytest.mark.parametrize("config", ["", str(LOGGING)])
 def test_malformed_headers_of_peers_are_not_logged(config: str) -> None:
-    """The library would log these faults at each poll, with a traceback and the whole URL."""
+    """Otherwise, the library would log these faults at each poll, with a traceback and the whole URL."""
     program = """
 import logging, sys
 from pathlib import Path

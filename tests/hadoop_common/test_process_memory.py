@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 _MIB = 1 << 20
-# Allocates blocks of 1 MiB, keeps only the last one, and prints how much memory the process has released.
+# Allocates blocks of 1 MiB, keeps only the last block, and prints how much memory the process has released.
 _PROGRAM = """
 import psutil
 from hadoop_common.process_memory import return_large_blocks

@@ -45,7 +45,7 @@ def test_lock_file_of_another_process_is_kept_at_release(tmp_path: Path) -> None
 
 
 def test_query_of_the_own_lock_does_not_release_it(tmp_path: Path) -> None:
-    """The console of a daemon runs the checks in the daemon's process."""
+    """The console of a daemon queries the lock in the daemon's own process."""
     with StorageLock(tmp_path):
         assert storage_user(tmp_path) == f"{os.getpid()}@{socket.gethostname()}"
         with pytest.raises(AssertionError), held_elsewhere(tmp_path):
@@ -54,7 +54,7 @@ def test_query_of_the_own_lock_does_not_release_it(tmp_path: Path) -> None:
 
 
 def test_lost_lock_is_reacquired(tmp_path: Path) -> None:
-    """Closing any descriptor of a file releases all locks that the process has on it."""
+    """Closing any descriptor of a file releases all locks that the process has on the file."""
     with StorageLock(tmp_path) as lock:
         os.close(os.open(lock.path, os.O_RDONLY))
         lock.keep()
@@ -174,7 +174,7 @@ def test_error_of_any_step_names_the_file_and_leaks_no_descriptor(
         raise OSError(errno.EIO, "Input/output error")
 
     if step != "pread":
-        # the holder is read only if another process has the lock, so that process ends here
+        # the holder is read only if another process has the lock, so that process ends at this point
         holder.communicate(b"")
     descriptors = set(Path("/proc/self/fd").iterdir())
     with monkeypatch.context() as patched:

@@ -18,7 +18,7 @@ LEAST_PIECE = 4096
 
 
 class Transfer:
-    """A transfer of pieces through a throttle, which records when each was sent."""
+    """A transfer of pieces through a throttle; the transfer records when each piece was sent."""
 
     def __init__(self, rate: int, idle: float = 0.0) -> None:
         self.time = SleepingClock()
@@ -28,7 +28,9 @@ class Transfer:
         self.moved: list[tuple[float, int]] = []
 
     def run(self, pieces: list[int], costs: list[float]) -> float:
-        """Return the duration of the transfer in seconds; `costs` are fractions of a piece's time at that rate."""
+        """Return the duration of the transfer in seconds; `costs` are fractions of a piece's time at the throttle's
+        rate.
+        """
         self.began = self.time.now
         with self.throttle.transfer():
             for number, size in enumerate(pieces):
@@ -55,7 +57,7 @@ costs = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
 @given(rate=rates, seconds=st.floats(1.0, 5.0), parts=st.lists(st.floats(0.01, 0.04), min_size=1, max_size=20),
        costs=costs, idle=st.floats(0.0, 1e6), overshoot=st.floats(0.0, 0.002))  # fmt: skip
 def test_pieces_of_any_size_keep_the_rate(rate, seconds, parts, costs, idle, overshoot):
-    """Pieces of up to 0.04 s each, which take up to all of that time to send."""
+    """At the rate, a piece takes up to 0.04 s; sending the piece costs up to all of this time."""
     pieces: list[int] = []
     while sum(pieces) < rate * seconds:
         pieces.append(max(1, int(rate * parts[len(pieces) % len(parts)])))

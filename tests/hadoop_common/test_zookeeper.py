@@ -30,7 +30,9 @@ from tests.tls.certificates import STORE_PASSWORD, authority
 
 
 def test_connection_timeout_is_shorter_than_the_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kazoo would wait, and one dead server would cost the session although the other servers work."""
+    """With a longer timeout, kazoo would wait for one dead server until the session expires, although the other servers
+    work.
+    """
     waited: list[float] = []
 
     def create_connection(*_: object, timeout: float, **__: object) -> None:
@@ -93,8 +95,8 @@ def znodes(address: ZooKeeperAddress) -> closing[KazooZNodes]:
 
 
 def error_that_names(found: KazooZNodes, wanted: str) -> ZooKeeperError:
-    """Return the error of a call that contains `wanted`; on a busy machine, earlier calls may end before the
-    response.
+    """Return the error of a call whose message contains `wanted`; on a busy machine, earlier calls may time out before
+    the server responds.
     """
     errors: list[ZooKeeperError] = []
 
@@ -133,7 +135,7 @@ def test_creator_acl_grants_access_only_to_the_creator(secured: Secured) -> None
 
 
 def test_parents_with_the_own_acl_are_not_changed(secured: Secured) -> None:
-    """Setting an ACL needs a separate right, which the formatter of a second nameservice may lack."""
+    """Setting an ACL needs a separate right, which the user who formats a second nameservice may lack."""
     address = ZooKeeperAddress(secured.server.hosts, 20.0, acl=parse_acl("world:anyone:rwcd"))
     with znodes(address) as found:
         for nameservice in ("ns1", "ns2"):
@@ -156,7 +158,7 @@ def test_chroot_applies_to_all_paths_and_must_exist(secured: Secured) -> None:
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """Faults of the next connections that end kazoo's thread, like faults of a SASL mechanism."""
+    """Faults that the next connections raise; like faults of a SASL mechanism, they end kazoo's thread."""
     faults: list[Exception] = []
     connect = SequentialThreadingHandler.create_connection
 
@@ -290,7 +292,7 @@ def test_credentials_are_read_from_a_provider(tmp_path: Path, monkeypatch: pytes
     assert auth(given | provider) == (("digest", "a:b"),)
     stored.clear()
     assert auth(given | provider) == (("digest", "c:d"),)
-    # a provider in HDFS, such as for S3, which this process cannot read
+    # a provider in HDFS, for example with keys for S3, which this process cannot read
     provider["hadoop.security.credential.provider.path"] = "jceks://hdfs@nn/s3.jceks"
     assert auth(given | provider) == (("digest", "c:d"),)
     assert warned == []

@@ -1,4 +1,6 @@
-"""QJournalProtocol and InterQJournalProtocol: every value arrives unchanged, every refusal as its Java class."""
+"""QJournalProtocol and InterQJournalProtocol: every value arrives unchanged, and every refusal arrives with its Java
+class.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from hadoop_common.addresses import host_port
 from hadoop_common.back_off import BackOff
 from hadoop_rpc.client import NO_RETRY, RetryPolicy, RpcClient
 from hadoop_rpc.errors import (
@@ -24,7 +25,7 @@ from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import Method, Service
 from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, SlowCall, client, read_frames, say, service, serving, text
 from tests.namenode_stub.stub_support import wait_until
-from tests.socket_peer import scripted
+from tests.socket_peer import scripted, threads_without
 
 
 def test_refused_connection_is_reported() -> None:
@@ -167,20 +168,43 @@ def test_fault_of_the_reader_thread_fails_its_calls(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind"),
+    ("answer", "kind", "message"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError),
-        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError),
-        (b"\x00\x00\x00\x08\x07", RpcConnectionError),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", RpcProtocolError, "the server answers with HTTP, not with Hadoop RPC"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", RpcProtocolError, "the server answers with TLS, not with Hadoop RPC"),
+        (b"\x00\x00\x00\x03\xff\xff\xff", RpcProtocolError, "does not end a message length"),
+        (b"\x00\x00\x00\x08\x07", RpcConnectionError, "closed the connection"),
     ],
 )
-def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcError]) -> None:
+def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcError], message: str) -> None:
     def talk(peer: socket.socket) -> None:
         read_frames(peer, 2)
         peer.sendall(answer)
 
-    with scripted(talk) as address, RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(kind):
+    with (
+        scripted(talk) as address,
+        RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+        pytest.raises(kind, match=message) as caught,
+    ):
         say(rpc, "ok")
+    assert host_port(*address) in str(caught.value)
+
+
+def test_http_server_is_reported_the_same_way_at_any_moment() -> None:
+    """An HTTP server responds to the first bytes and closes the connection, while the client still sends."""
+
+    def talk(peer: socket.socket) -> None:
+        peer.recv(7)
+        peer.sendall(b"HTTP/1.1 400 Illegal character CNTL=0x9\r\nConnection: close\r\n\r\n")
+
+    for _ in range(20):
+        with (
+            scripted(talk) as address,
+            RpcClient(*address, PROTOCOL, user="a", retry=NO_RETRY) as rpc,
+            pytest.raises(RpcProtocolError, match="answers with HTTP") as caught,
+        ):
+            say(rpc, "ok")
+        assert "dfs.namenode.rpc-address" in caught.value.hint
 
 
 def test_close_of_a_client_fails_its_calls() -> None:
@@ -285,26 +309,14 @@ def test_failed_connection_does_not_stop_the_server(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("refused", ["rpc-handler-2", "rpc-loop"])
-def test_start_without_threads_is_reported_and_leaves_nothing(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = threading.Thread.start
-    begun: list[threading.Thread] = []
-
-    def refuse(thread: threading.Thread) -> None:
-        if thread.name == refused:
-            raise RuntimeError("can't start new thread")
-        begun.append(thread)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    server = RpcServer([], "127.0.0.1", 0, handlers=4)
-    with pytest.raises(RpcError, match="can't start new thread") as caught:
-        server.start()
-    assert caught.value.hint
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(server.address)
-    for thread in begun:
-        thread.join(WAIT)
-        assert not thread.is_alive()
+def test_start_without_threads_is_reported_and_leaves_nothing(refused: str) -> None:
+    with threads_without(refused, WAIT):
+        server = RpcServer([], "127.0.0.1", 0, handlers=4)
+        with pytest.raises(RpcError, match="can't start new thread") as caught:
+            server.start()
+        assert caught.value.hint
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(server.address)
 
 
 def test_occupied_port_is_reported() -> None:

@@ -113,7 +113,7 @@ def test_long_error_text_of_a_handler_is_truncated() -> None:
 
 
 def test_unread_response_has_a_deadline() -> None:
-    """Trickling does not extend the deadline, because the rate decides."""
+    """A peer that reads the response slowly does not extend the deadline, because the deadline depends on the rate."""
     limits = PortLimits(stall=0.4, least_rate=MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
@@ -183,7 +183,7 @@ def test_client_id_of_another_length_is_refused() -> None:
 
 
 def test_incomplete_requests_stay_within_the_memory_limit() -> None:
-    """Late connections are closed; a complete request is performed."""
+    """Connections that exceed the limit are closed; a complete request is still performed."""
     limits = PortLimits(memory=MIB, stall=1.0, least_rate=1)
     part = call("echo", text("x" * MIB))[:-1]
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
@@ -209,7 +209,9 @@ def test_incomplete_requests_stay_within_the_memory_limit() -> None:
 
 
 def test_incomplete_tokens_of_many_addresses_leave_memory_to_others() -> None:
-    """Each peer stays below the size limit of a login, but together the peers fill the memory; logins may take long."""
+    """Each peer stays below the size limit of a login, but together the peers fill the memory; the time limit of a
+    login is long.
+    """
     limits = PortLimits(memory=MIB, stall=6.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
     part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")

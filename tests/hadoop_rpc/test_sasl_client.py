@@ -63,12 +63,12 @@ REQUEST_HEADER = "0a08021000184122002801"
 
 
 def recorded(step: str) -> bytes:
-    """Return a recorded step of a 2.7.3 NameNode, in a frame with its header."""
+    """Return a recorded step of a Hadoop 2.7.3 NameNode, in a frame with its header."""
     return frame(bytes.fromhex(RESPONSE_HEADER), delimited(bytes.fromhex(step)))
 
 
 def test_frames_equal_hadoops() -> None:
-    """Except for the content of tokens, both sides send what Java's client and a 2.7.3 NameNode sent."""
+    """Except for the content of tokens, both sides send the same bytes as Java's client and a Hadoop 2.7.3 NameNode."""
     here = client()
     assert here.open().hex() == "687270630900df" + "0000000e" + REQUEST_HEADER + "021001"
     entry = "0a084b45524245524f53120647535341504" + "91a026e6e22096c6f63616c686f7374"

@@ -114,7 +114,7 @@ def test_large_response_is_split_into_several_tokens() -> None:
     assert pair.client.receive(sealed) == [CallResponse(1, large.SerializeToString())]
 
 
-# ---- clients without a principal, or with a wrong one ----
+# ---- clients without a principal, or with a wrong principal ----
 
 
 def test_simple_authentication_is_refused_with_hadoops_message() -> None:
@@ -173,7 +173,7 @@ def test_standby_leaves_the_impersonation_check_to_the_handlers() -> None:
 
 
 def test_client_that_sends_its_own_short_name_acts_as_itself() -> None:
-    """The handlers accept an impersonation only if both names are equal, as here."""
+    """The handlers accept an impersonation only if both names are equal, as in this test."""
     pair = _impersonating("sn", as_standby=True)
     assert (pair.failure, pair.server.user, pair.server.real_user) == (None, "sn", "sn")
     assert pair.server.state is ServerState.OPEN

@@ -264,7 +264,9 @@ CHILDREN = octets(encode_delimited(pb.DirEntry(parent=1, children=[2, 3], refChi
 
 
 def diffs_of(*created: bytes, deleted: tuple[int, ...] = (), references: tuple[int, ...] = ()) -> np.ndarray:
-    """Return SNAPSHOT_DIFF with two diffs of the root: the earlier one may create names that the later one deletes."""
+    """Return SNAPSHOT_DIFF with two diffs of the root: the earlier diff may create names that the later diff
+    deletes.
+    """
     earlier = [pb.DirectoryDiff(snapshotId=4, createdListSize=1), pb.CreatedListEntry(name=b"c")]
     later = pb.DirectoryDiff(
         snapshotId=7, createdListSize=len(created), deletedINode=deleted, deletedINodeRef=references

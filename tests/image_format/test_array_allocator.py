@@ -163,7 +163,7 @@ def test_an_id_table_in_files_behaves_like_a_dictionary(pairs: list[tuple[int, i
 def test_a_bytes_table_numbers_keys_in_order_in_memory_or_files(
     keys: list[bytes], limit: int | None, behind: int
 ) -> None:
-    """The first `behind` keys are added one by one, and the others in one call."""
+    """The first `behind` keys are added one by one, and the other keys in one call."""
     table = BytesTable(ArrayAllocator(limit, smallest=0))
     numbers = list(range(len(keys)))
     assert [table.add(key, 1) for key in keys[:behind]] == numbers[:behind]

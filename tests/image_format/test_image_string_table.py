@@ -54,7 +54,7 @@ def test_one_id_space_shares_serials_between_kinds() -> None:
 
 
 def test_ids_may_have_gaps() -> None:
-    """Such a table comes from NameNodes 2.10 and 3.1, which can number a string twice."""
+    """NameNodes of Hadoop 2.10 and 3.1, which can number a string twice, write such a table."""
     table = StringTable(section([(1, b"hdfs"), (4, b"supergroup")]))
     assert (table.lookup(4, StringKind.GROUP), len(table)) == ("supergroup", 2)
     assert [table.serial(text, StringKind.USER) for text in ("supergroup", "alice")] == [4, 5]

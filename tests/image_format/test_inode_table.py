@@ -82,7 +82,7 @@ def test_a_batch_of_rows_is_loaded_like_single_rows(messages: list[pb.INode], dr
 
 @pytest.mark.parametrize(("size", "blocks"), [(300, 0), (3, 4)], ids=["names", "blocks"])
 def test_a_batch_reserves_space_before_it_is_loaded(size: int, blocks: int) -> None:
-    """The names or the blocks of the batch exceed the space of a new table, and the kernel does not check it."""
+    """The names or the blocks of the batch exceed the space of a new table, and the kernel does not check the space."""
     block = pb.BlockProto(blockId=1, genStamp=1, numBytes=1)
     named = [b"%0*d" % (size, number) for number in range(400)]
     messages = [
@@ -109,7 +109,7 @@ def test_unknown_fields_set_a_flag(message: pb.INode) -> None:
 
 @pytest.mark.parametrize("kind", [0, 2, 3, 4, 256 + 1, (1 << 64) - 255])
 def test_a_type_that_contradicts_the_body_is_damage(kind: int) -> None:
-    """This is damage even if only the lowest byte of the type matches."""
+    """The record counts as damaged even if the lowest byte of the type matches."""
     body = pb.INode(type=pb.INode.FILE, id=5, file=pb.INodeFile(permission=1)).SerializeToString()
     body = b"\x08" + encode_varint(kind) + body[2:]
     with pytest.raises(RecordError):

@@ -108,7 +108,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 
 @pytest.mark.deep
 def test_a_compiled_kernel_can_call_a_kernel_loaded_from_disk(tmp_path: Path) -> None:
-    """The kernel's arguments and result are arrays, so a loaded kernel needs their runtime support."""
+    """The kernel's arguments and result are arrays, so a loaded kernel needs Numba's runtime support for arrays."""
     (tmp_path / "kept.py").write_text(LINKED)
     kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
     for program in (kept, f"{kept}assert total(np.arange(3)) == 6\nassert total(np.ones(2)) == 4", kept):

@@ -37,7 +37,7 @@ def total(values):
 def is_compiled():
     return bool(total.dispatcher.signatures)
 """
-# only idle processors run the compiler, and a busy machine has none
+# the compiler normally runs only on idle processors, and a busy machine has no idle processors
 PRIORITY = """
 import os
 from hadoop_common import process_tuning

@@ -71,7 +71,7 @@ def test_compiled_and_uncompiled_kernels_agree(name: str) -> None:
 
 
 def test_blocks_without_their_fields_are_damage() -> None:
-    """The largest number of empty blocks in a record would exceed the table."""
+    """Otherwise, the empty blocks of a record could exceed the space that the table reserves for blocks."""
     body = b"\x32\x00" * 5000
     record = b"\x08\x01\x10\x05\x22" + encode_varint(len(body)) + body
     with pytest.raises(RecordError, match="no inode record"):

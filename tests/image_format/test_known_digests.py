@@ -72,7 +72,7 @@ def damage(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Replace the file with another one of the same size and modification time."""
+    """Replace the file with another file of the same size and modification time."""
     times = path.stat()
     other = path.with_name("other")
     other.write_bytes(DATA)

@@ -83,7 +83,7 @@ def test_any_changes_are_merged_into_any_directories(
         known = st.sampled_from(list(children)) if children else st.nothing()
         names = data.draw(st.lists(known | NAMES, unique=True, max_size=20))
         wanted[directory_id] = {name: data.draw(st.sampled_from([0, next(ids)])) for name in names}
-    # unsorted directories, which only NameNodes up to 3.2 write
+    # unsorted directories, which only NameNodes of Hadoop up to 3.2 write
     mixed = [each for each in held if data.draw(st.integers(0, 3)) == 0]
     listed = {
         each: data.draw(st.permutations(list(children.items()))) if each in mixed else list(children.items())

@@ -30,7 +30,7 @@ LARGEST_PIECE = 1 << 20
 
 
 def block_decoder(expand: Callable[[bytes, int], bytes]) -> Callable[[bytes], bytes]:
-    """Return Hadoop's framing with one chunk in each block."""
+    """Return a decoder of Hadoop's framing with one chunk in each block."""
 
     def decode(stored: bytes) -> bytes:
         out, position = bytearray(), 0
@@ -72,7 +72,9 @@ def short(name: str) -> str:
 
 
 def body(size: int, seed: int = 1) -> bytes:
-    """Return data of which half compresses well and half not at all; the ends of pieces look like their beginnings."""
+    """Return data of which about half compresses well and the other half hardly at all; the data repeats, so that a
+    piece resembles the end of the previous piece.
+    """
     unit = random.Random(seed).randbytes(1000) + b"/user/worker/part-%07d" % seed * 45
     return (unit * (size // len(unit) + 1))[:size]
 

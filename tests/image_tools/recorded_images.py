@@ -9,8 +9,8 @@ from tests.image_format.image_support import RECORDED
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 
 
-# Deleted lists with a missing inode, and created names that led to it: left by snapshot deletion, by a symlink deleted
-# under a snapshot and by CONCAT. No NameNode loads these images.
+# Deleted lists with a missing inode, and created names that led to this inode, as left by snapshot deletion, by a
+# symlink deleted under a snapshot and by CONCAT. No NameNode loads these images.
 LOST_IN_DIFFS = {"diff-deleted", "diff-created", "diff-created-order"}
 
 

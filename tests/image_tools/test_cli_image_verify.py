@@ -24,7 +24,7 @@ def healthy(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """An image with two files with block sizes of zero, and an unreachable inode."""
+    """An image that contains two files whose block size is zero, and an unreachable inode."""
     made = builder()
     made.file("lost", 20000)
     made.inodes["/d/a"].file.preferredBlockSize = made.inodes["/d/b"].file.preferredBlockSize = 0

@@ -1,4 +1,6 @@
-"""The comparison by meaning: against the independent oracle, on re-encoded images, and after single changes."""
+"""The comparison of images by meaning, tested against the independent oracle, on re-encoded images, and after single
+changes.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def rows_of(path: Path, delimiter: str = "\t") -> list[str]:
 @pytest.mark.recorded
 @pytest.mark.parametrize("stored", sorted(DATA.glob("oiv_delimited_*.tsv.gz")), ids=lambda path: path.name)
 def test_rows_equal_those_of_hadoop_2(stored: Path, zone: Callable[[str], None]) -> None:
-    """`hdfs oiv -p Delimited` of Hadoop 2.7.3, in UTC."""
+    """The expected rows are the output of `hdfs oiv -p Delimited` of Hadoop 2.7.3, in UTC."""
     zone("UTC")
     case = stored.name.removeprefix("oiv_delimited_").removesuffix(".tsv.gz")
     image = Viewed(RECORDED / "hadoop-2.7.3" / case / "oiv_after.xml.gz").image

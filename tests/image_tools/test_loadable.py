@@ -38,7 +38,9 @@ def inode() -> pb.INode:
 
 
 def parses(message: int, body: bytes) -> bool:
-    """Check with the compiled form, and compare with the Python form."""
+    """Return whether the compiled check accepts a message, after comparing the result with the result of the Python
+    form.
+    """
     section = np.frombuffer(encode_varint(len(body)) + body, np.uint8)
     arguments = (section, 0, message, FIELDS, REQUIRED)
     found = [int(form(*arguments)) for form in (kernels.first_unparsable.dispatcher, kernels.first_unparsable.plainly)]

@@ -1,4 +1,4 @@
-"""The kernel prints records like Python, and leaves unusual and damaged records to Python."""
+"""The kernel prints records as Python does, and leaves unusual and damaged records to Python."""
 
 from __future__ import annotations
 

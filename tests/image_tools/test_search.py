@@ -141,9 +141,13 @@ def test_json_lines_and_parquet_contain_the_same_rows(tmp_path: Path) -> None:
 def test_an_erasure_coded_file_has_replication_1_as_in_a_namenode() -> None:
     with open_image(image_in(RECORDED / "hadoop-3.3.6" / "erasure-coding" / "after")) as image:
         files = [row for row in walked(ImageBrowser(image), "/") if row["type"] == "file"]
-    coded = [row["replication"] for row in files if row["erasureCodingPolicy"]]
-    assert set(coded) == {1}
+        scan = NamespaceScan(image, ArrayAllocator())
+        once = found(scan, "/", kind="file", replication=NumberRange(1, 1))
+        assert found(scan, "/", replication=NumberRange(most=0)) == []
+    coded = {row["path"]: row["replication"] for row in files if row["erasureCodingPolicy"]}
+    assert set(coded.values()) == {1}
     assert len(coded) < len(files)
+    assert {row["path"]: row["replication"] for row in once}.items() >= coded.items()
 
 
 def test_a_snapshot_may_be_deeper_than_the_recursion_limit(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def plain(value: Any) -> Any:
 
 
 def marks(value: Any) -> Any:
-    """Convert like `plain`, but keep only the nonzero elements of large arrays of serials."""
+    """Convert as `plain` does, but keep only the nonzero elements of large arrays of serials."""
     if isinstance(value, np.ndarray) and value.size > 1 << 20:
         found = np.flatnonzero(value)
         return list(zip(found.tolist(), value[found].tolist(), strict=True))

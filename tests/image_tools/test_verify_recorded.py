@@ -17,7 +17,7 @@ from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 
-# the independent comparison cannot read these
+# the independent comparison cannot read these images
 UNREADABLE = {
     "hadoop-3.4.1/odd/dangling-child-after-replay/after",
     "hadoop-3.4.1/odd/sub-sections-partial/before",
@@ -55,7 +55,8 @@ def test_the_list_of_hadoop_faults_names_only_recorded_images() -> None:
 
 
 CASES = sorted(path.parent.name for path in CORRUPT.glob("image-*/case.json"))
-# unknown to us or read by Hadoop beyond the section area: a warning, and an error
+# an unknown layout, which a NameNode refuses, causes only a warning; a section beyond the section area, which Hadoop
+# reads, is an error
 OTHER_VERDICT = {"image-layout-future", "image-section-length-beyond"}
 
 

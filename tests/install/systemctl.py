@@ -1,7 +1,7 @@
 """The part of systemctl that docs/install.md needs, for units below a test's directory: `systemctl.py ROOT WORDS`.
 
-Paths in a unit are relative to ROOT; users, sandboxing and boot are ignored. It waits for the sd_notify messages of a
-service.
+Paths in a unit are relative to ROOT; users, sandboxing and boot are ignored. The program waits for the sd_notify
+messages of a service.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Service:
         unit.optionxform = str  # type: ignore[assignment,method-assign]
         file = name if name.endswith(".timer") else f"{stem}{at}.service"
         unit.read_string((root / "etc/systemd/system" / file).read_text().replace("%i", instance))
-        # timers are only enabled and disabled here
+        # the tests only enable and disable timers
         self.settings = dict(unit["Service"]) if unit.has_section("Service") else {}
         self.pid_file = root / "run" / f"{name}.pid"
 

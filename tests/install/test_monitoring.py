@@ -84,7 +84,7 @@ def states() -> dict[str, tuple[NodeState, list[str]]]:
     known = AlarmAcknowledgement(by="ann", since=0.0, until=None, reason="known")
     found["acknowledged"] = replace(quiet, silences={}, acknowledgements={"late": known}), ["CheckpointerAlarmLate"]
     found["unnamed"] = NodeState(role="standby", alarms=("odd",)), ["CheckpointerAlarmOther"]
-    # other alarms and their silences do not hide that storage and journal cannot be read
+    # other alarms and their silences do not hide that the storage and the journal cannot be read
     unread = NodeState(role="standby", ready=False, error="no answer")
     found["unread"] = unread, ["CheckpointerCannotRead"]
     found["unread and silenced"] = replace(quiet, ready=False, error="no answer"), ["CheckpointerCannotRead"]

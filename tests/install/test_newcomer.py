@@ -130,7 +130,7 @@ def check_first_checkpoint(host: Host, current: Path, message: str) -> None:
 
 
 def test_command_blocks_are_run_unless_for_another_platform() -> None:
-    """Unmarked blocks need Debian's package manager, containers, or a network."""
+    """Blocks without the language `sh` need Debian's package manager, containers, or a network."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len([1 for language, _ in fences if language == "sh"]) == len(blocks())

@@ -204,7 +204,9 @@ def run(program: Sequence[str], command: str, conf: Path, *words: str) -> int:
 def test_each_artefact_makes_a_checkpoint_in_an_empty_environment(
     released: Path, tmp_path: Path, artefact: str
 ) -> None:
-    """Wheel and source archive fetch libraries and build tools; the wheelhouse contains everything."""
+    """An installation from the wheel or the source archive fetches libraries and build tools; the wheelhouse contains
+    everything.
+    """
     (archive,) = released.glob(artefact)
     words = [archive]
     if archive.suffix == ".tar":

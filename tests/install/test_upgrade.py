@@ -116,7 +116,9 @@ def archive_lacks(archive: Path, wanted: list[str], versions: Versions, folder: 
 
 
 def set_every_key(conf: HadoopConf, role: str, versions: Versions) -> None:
-    """Set every key of the older version to its value; both versions must read the same values."""
+    """Write every key of the older version with its effective value to the configuration; both versions must read the
+    same values.
+    """
 
     def keys(program: Program) -> dict[str, dict[str, str]]:
         listed = cli("config", "--conf", conf.folder, "--role", role, program=program)
@@ -207,7 +209,7 @@ class Nameservice:
         ]
 
     def change_journal_nodes(self, program: Program) -> None:
-        """Restart the JournalNodes one after the other, each once the previous one takes part again."""
+        """Restart the JournalNodes one after the other, each once the previous JournalNode takes part again."""
         for node in self.pair.trio.nodes:
             assert isinstance(node, OurJournalNode)
             node.program = program
@@ -277,7 +279,7 @@ class Nameservice:
 @pytest.mark.interop
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_upgrade_of_a_nameservice_under_writes(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
-    """Upgrade and downgrade every program of a nameservice under writes; each version leads while the other one
+    """Upgrade and downgrade every program of a nameservice under writes; each version leads while the other version
     follows.
     """
     # NameNodes accept images of any age and make no images; a busy machine may be slow

@@ -42,7 +42,7 @@ def test_the_oldest_tested_python_is_the_oldest_supported_one() -> None:
 
 
 def test_compiled_requirements_contain_their_command() -> None:
-    """Renovate reads the command from these lines."""
+    """Renovate reads the command from the header of a compiled file."""
     folder = ROOT / "requirements"
     names = [path.stem for path in folder.glob("*.in")]
     lacking = [

@@ -68,7 +68,7 @@ class _Server:
         return self.start(*arguments)
 
     def jmx(self, query: str) -> dict[str, Any]:
-        """Return the first bean of /jmx for `query`; empty if none matches."""
+        """Return the first bean of /jmx for `query`, or an empty dict if no bean matches."""
         return next(iter(beans(self.url, query)), {})
 
     def is_ready(self) -> bool:
@@ -165,7 +165,7 @@ class NameNode(_Storing):
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
-        """Start like `_Server.start`; the NameNode accepts an image soon after the previous image."""
+        """Start as `_Server.start` does; the NameNode accepts an image soon after the previous image."""
         return super().start(*_young_images(self.conf), *arguments)
 
     def format(self, *arguments: str) -> Self:
@@ -180,7 +180,8 @@ class NameNode(_Storing):
     def _is_started(self) -> bool:
         """Return whether the NameNode accepts calls; it reports that it is active before it accepts calls."""
         if self.conf.properties.get("hadoop.security.authentication") == "kerberos":
-            # Tests of privacy read the connections, and a call without login has readable names.
+            # Tests of privacy search the bytes of all connections, and a call without a login would contain readable
+            # names.
             return port_is_open(self.rpc_address)
         with NamenodeClient(*self.rpc_address, user=getpass.getuser(), timeout=60.0, retry=NO_RETRY) as client:
             try:
@@ -241,7 +242,7 @@ class BackupNode(_Storing):
 
     Args:
         conf: configuration of the NameNode.
-        name: name of a folder next to the NameNode's for configuration, storage and log.
+        name: name of a folder for configuration, storage and log, next to the NameNode's folder.
     """
 
     def __init__(self, conf: HadoopConf, *, name: str = "backup") -> None:

@@ -25,7 +25,9 @@ def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
 
 @pytest.fixture(scope="session")
 def hadoop_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """Start the loader and viewers of 2.7.3, for its layout, which Hadoop 3 loads only in an upgrade."""
+    """Start the loader and viewers of Hadoop 2.7.3, for images of its layout, which Hadoop 3 loads only in an
+    upgrade.
+    """
     skip_without(OLDEST)
     with Hadoop(tmp_path_factory.mktemp("hadoop2"), OLDEST) as running:
         yield running
@@ -66,7 +68,9 @@ def namenode(conf: HadoopConf) -> Iterator[NameNode]:
 
 @pytest.fixture(scope="session")
 def shared_namenode(client_jvm: ClientJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameNode]:
-    """Run a NameNode that tests of several modules share (`tests/scheduling.py`); each works below its directory."""
+    """Run a NameNode that tests of several modules share (`tests/scheduling.py`); each test works below a separate
+    directory.
+    """
     with NameNode(HadoopConf(tmp_path_factory.mktemp("shared"))) as node:
         yield node
 

@@ -54,7 +54,7 @@ _MOST_IN_A_JVM = 1500
 
 
 class Verdict(Enum):
-    """The verdict on both sides; all but `DIFFERENT` pass."""
+    """The verdict on the results of both sides; every verdict except `DIFFERENT` is a success."""
 
     SAME = "the same image"
     REFUSED = "both refuse"
@@ -191,7 +191,7 @@ class CraftedReplay:
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _is_copied(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether Hadoop misses the block that a truncate names for a copy.
+        """Return whether Hadoop's image lacks the block that a truncate names for a copy.
 
         Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
         may no longer require a copy. If the copy has the id of the old block, the deletion of the snapshot with the old
@@ -266,7 +266,8 @@ def _name_copies(unlike: Sequence[str], ops: Sequence[EditOp]) -> bool:
     """Return whether the images differ only in blocks that a truncate names for a copy, and Hadoop truncates in place.
 
     A NameNode logs the block of a copy if a snapshot or an upgrade that was not finalized required the copy. Hadoop's
-    replay decides again, when neither may exist any longer, and then keeps a block that the DataNodes do not have.
+    replay decides again. By then, the snapshot may have been deleted or the upgrade finalized. The replay then
+    truncates in place, and keeps a block that the DataNodes do not have.
     """
     blocks = [op.truncate_block.block_id for op in ops if isinstance(op, TruncateOp) and op.truncate_block is not None]
     sides = [line.partition(" got ") for line in unlike]
@@ -277,7 +278,7 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
     """Recognise a new inode whose id is negative, reserved, or already in use.
 
     A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. In its map, the new inode replaces the
-    inode with the same id, and neither has a record in the written image.
+    inode with the same id, and neither inode has a record in the written image.
     """
     return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
 
@@ -285,8 +286,8 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
 def _missing_directory(op: EditOp, error: str) -> bool:
     """Recognise a file or link in a directory that does not exist.
 
-    A NameNode logs the directories first. Hadoop's loader adds the new inode to the nearest existing ancestor, where
-    neither leases nor clients find it.
+    A NameNode logs the creation of the directories first. Hadoop's loader adds the new inode to the nearest existing
+    ancestor, where neither leases nor clients find it.
     """
     return isinstance(op, AddOp | SymlinkOp) and "parent directory of" in error
 
@@ -297,7 +298,9 @@ def _bare_key(op: EditOp, error: str) -> bool:
 
 
 def _joins_renamed(theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-    """Return whether 2.7.3 stops at a CONCAT of a file with a former name in a deleted snapshot, as 2.10 does not."""
+    """Return whether Hadoop 2.7.3 stops at a CONCAT of a file that had another name in a deleted snapshot; Hadoop 2.10
+    continues there.
+    """
     if theirs.txid is None or "IllegalStateException" not in theirs.error:
         return False
     continues = ours.image is not None or (ours.txid or 0) > theirs.txid
@@ -305,7 +308,9 @@ def _joins_renamed(theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> boo
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
-    """Recognise a policy that 2.7.3 lacks: 2.7.3 stops when it counts the space of a file below the directory."""
+    """Recognise a policy that Hadoop 2.7.3 lacks: Hadoop 2.7.3 stops when it counts the space of a file below the
+    directory.
+    """
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
 
 

@@ -1,4 +1,6 @@
-"""Two NameNodes on our JournalNodes, each with a failover controller; all may be Hadoop's or ours."""
+"""Two NameNodes on our JournalNodes, each with a failover controller; each JournalNode or controller may be Hadoop's or
+ours.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _ANSWER_MILLISECONDS = 2000 if deep() else 60_000
 _STATE_SECONDS = 1.0 if deep() else 60.0
 _HERE = "127.0.0.1"
 _STOP_SECONDS = 600.0
-# acts like a power switch: kills the process with the given id and waits until it has ended
+# acts as a power switch does: kills the process with the given id and waits until it has ended
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid $target_host $target_port $target_address" >> {log}
@@ -248,7 +250,7 @@ class FailoverPair:
         """Return the only active NameNode.
 
         Raises:
-            AssertionError: there are two.
+            AssertionError: two NameNodes are active.
         """
         found = [name for name, state in self.states().items() if state is HAState.ACTIVE]
         assert len(found) < 2, found

@@ -23,7 +23,7 @@ from image_format.varint import encode_varint
 from tests.interop.hadoop_conf import HadoopConf
 
 _OWN_FORMAT = ("dfs.image.compress", "dfs.namenode.edits.dir", "hadoop.security.authentication")
-"""Keys that change what a format writes, or for which it requires a login."""
+"""Keys that change the files of a format, or that make the format require a login."""
 _SHARED = "dfs.namenode.shared.edits.dir"
 _FORMATTED: dict[tuple[str, int], Path] = {}
 _random = random.SystemRandom()
@@ -33,7 +33,7 @@ def provide_storage(conf: HadoopConf, make: Callable[[], object]) -> None:
     """Fill the NameNode's storage directory, and the directory that it shares with another NameNode, as a format does.
 
     Args:
-        conf: the NameNode's.
+        conf: configuration of the NameNode.
         make: runs Hadoop's format with `conf`.
     """
     stores = [conf.name_dir, *([conf.shared_edits_dir] if _SHARED in conf.properties else [])]

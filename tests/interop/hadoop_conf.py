@@ -42,7 +42,8 @@ class HadoopConf:
         root: scratch folder; the configuration is in `root/conf`, storage is next to it.
         properties: replace the defaults; a key of core-site.xml begins with `fs.`, `ha.`,
             `hadoop.`, `io.`, `ipc.` or `net.`.
-        release: release of the servers that use it; a restart after an assignment is an upgrade or a downgrade.
+        release: release of the servers that use the configuration; a restart after a new assignment is an upgrade or a
+            downgrade.
     """
 
     def __init__(
@@ -127,7 +128,8 @@ def ha_pair_confs(
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
-        # without this key, a client of 3.4 or newer begins with a random NameNode, and may read from a fenced NameNode
+        # without this key, a client of Hadoop 3.4 or newer begins with a random NameNode, and may read from a fenced
+        # NameNode
         "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (
@@ -143,7 +145,7 @@ def ha_pair_confs(
     (root / "shared").mkdir(parents=True, exist_ok=True)
     confs = [HadoopConf(root / name, {**shared, "dfs.ha.namenode.id": name}, release) for name in ("nn1", "nn2")]
     for conf in (*confs, client := HadoopConf(root / "client", shared, release)):
-        # the process would use the single NameNode's keys as its addresses
+        # a process would use the keys of a single NameNode instead of the keys of the pair
         for key in ("dfs.namenode.rpc-address", "dfs.namenode.http-address", "dfs.namenode.name.dir"):
             conf.properties.pop(key)
         conf.write()

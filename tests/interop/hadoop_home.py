@@ -102,7 +102,9 @@ class HadoopRelease:
 
     @property
     def journal_keeps_layout(self) -> bool:
-        """Whether a JournalNode writes the namespace's layout into VERSION; 3.3 writes the JournalNode's layout."""
+        """Whether a JournalNode writes the namespace's layout into VERSION; Hadoop 3.3 writes the JournalNode's
+        layout.
+        """
         return not (3,) < self.numbers < (3, 4)
 
     @property
@@ -112,12 +114,12 @@ class HadoopRelease:
 
     @property
     def registers_at_stub(self) -> bool:
-        """Whether its BackupNode registers at our stub, which announces the builds of 2.7.3 and 3.4.1."""
+        """Whether its BackupNode registers at our stub, which announces the builds of Hadoop 2.7.3 and 3.4.1."""
         return not self.is_3
 
     @property
     def has_data_nodes(self) -> bool:
-        """Whether its jars are sufficient for a DataNode; the jars of 2.7.3, from pip, do not contain Netty."""
+        """Whether its jars are sufficient for a DataNode; the jars of Hadoop 2.7.3, from pip, do not contain Netty."""
         return self.is_3
 
     @property
@@ -240,7 +242,7 @@ def release_of(version: str) -> HadoopRelease:
 
 OLDEST, NEWEST = HADOOP_RELEASES["2.7.3"], HADOOP_RELEASES["3.5.0"]
 SERVER = release_of(os.environ.get(_VARIABLE) or NEWEST.version)
-"""Servers, tools and client that the tests start unless they name another release."""
+"""The release whose servers, tools and client the tests start unless a test names another release."""
 CLIENT = HadoopRelease(
     "3.5.0",
     "hadoop-client-3.5.0",

@@ -53,7 +53,7 @@ class JarSet:
         title: the product, as in "Hadoop 3.5.0".
         folder: folder of the jars.
         digests: file names and SHA-256.
-        source: None if an installed package contains them.
+        source: None if an installed package contains the jars.
     """
 
     title: str
@@ -66,7 +66,7 @@ class JarSet:
         return [name for name, digest in self.digests if _sha256(self.folder / name) != digest]
 
     def ensure(self) -> bool:
-        """Fetch missing and damaged jars, twice if the first download is damaged; return whether any was fetched.
+        """Fetch missing and damaged jars, twice if the first download is damaged; return whether any jar was fetched.
 
         Raises:
             MissingHadoopError: a jar cannot be fetched, or has a wrong digest.
@@ -116,7 +116,7 @@ class Maven:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Fetch like `JarSource`; `again` ignores Maven's folder."""
+        """Fetch as `JarSource` describes; with `again`, ignore Maven's folder."""
         program = shutil.which("mvn")
         if program is None:
             raise MissingHadoopError(
@@ -151,7 +151,7 @@ class PipArchive:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Fetch like `JarSource`; pip compares the archive's hash.
+        """Fetch as `JarSource` describes; pip compares the archive's hash.
 
         A replacement of setuptools prevents pip from running the archive's setup.py, which pip would do only to read
         the name and version.
@@ -172,7 +172,7 @@ class PipArchive:
 
 
 def unpack(archive: Path, names: Sequence[str], folder: Path) -> None:
-    """Put the files of these names, from any place in `archive`, into `folder`."""
+    """Put the files with these names, from any folder in `archive`, into `folder`."""
     wanted = set(names)
     with tarfile.open(archive) as content:
         for member in content:

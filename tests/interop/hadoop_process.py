@@ -202,7 +202,7 @@ class HadoopProcess:
                 self.kill()
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL, as a power cut would."""
+        """Kill the process with SIGKILL, so that it cannot clean up; data in the page cache survives."""
         if self._jvm is not None:
             self._jvm.kill()
             self._jvm.wait()
@@ -257,5 +257,5 @@ def port_is_open(address: tuple[str, int]) -> bool:
 
 
 def has_modules(java: Path) -> bool:
-    """Return whether this is Java 9 or newer, whose packages must be opened to Hadoop."""
+    """Return whether Java is version 9 or newer, whose packages must be opened to Hadoop."""
     return re.search(r'version "1\.', java_version(java)) is None

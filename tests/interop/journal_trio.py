@@ -55,7 +55,7 @@ class JournalTrio:
     """A context manager that starts three JournalNodes and stops them; the journal is not formatted.
 
     Args:
-        ours: whether to use our JournalNode instead of Hadoop's; one value for all nodes, or one for each.
+        ours: whether to use our JournalNode instead of Hadoop's; one value for all nodes, or one value for each node.
         prepare: changes the configuration of each node.
     """
 
@@ -76,7 +76,7 @@ class JournalTrio:
                 {
                     "dfs.namenode.shared.edits.dir": self.uri,
                     "dfs.journalnode.sync.interval": "1000",
-                    # keep the newest transactions in memory; 2.7 does not know this key
+                    # keep the newest transactions in memory; Hadoop 2.7 does not know this key
                     "dfs.ha.tail-edits.in-progress": "true",
                 }
             )

@@ -243,7 +243,7 @@ class Rounds:
         self._goes_on(leader, other)
 
     def _goes_on(self, *those: WatchedDaemon) -> None:
-        """Wait until one of `those` makes an image and the NameNode accepts the image."""
+        """Wait until a daemon in `those` makes an image that the NameNode accepts."""
         now = time.monotonic()
         wait_until(
             lambda: any(each.taken and each.begun > now for daemon in those for each in list(daemon.passages)),
@@ -277,7 +277,7 @@ class Rounds:
         ]
 
     def gaps(self, machine: Stalls) -> Iterator[tuple[float, float]]:
-        """Yield the age of the newest image when the next image was accepted, and the machine's stalls."""
+        """Yield the age of the newest image when the next image was accepted, and the machine's stalls in between."""
         for one, after in pairwise(self.taken()):
             assert one.ended is not None
             assert after.ended is not None

@@ -40,7 +40,7 @@ def items(
 ) -> Counter[str]:
     """Return the inodes, directories, references, diffs and sections in `text`.
 
-    The reference replaces its number.
+    In the result, a reference replaces the number of the reference.
 
     Args:
         clock: times that Hadoop takes from its clock during replay; the result omits them, because they always differ.

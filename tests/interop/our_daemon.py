@@ -94,7 +94,7 @@ class OurDaemon(OurProcess):
         return message
 
     def ask_for_checkpoint(self) -> CommandResult:
-        """Run the same command, which may fail; errors include the end of the daemon's log."""
+        """Run `checkpointer checkpoint --force`, which may fail; errors include the end of the daemon's log."""
         done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])

@@ -21,7 +21,7 @@ class OurNameNode(OurProcess):
     """`namenode-stub run`; as a context manager, it is killed at the end if it is still running.
 
     Args:
-        conf: configuration in which this NameNode has an id, or is the only one.
+        conf: configuration in which this NameNode has an id, or is the only NameNode.
     """
 
     def __init__(self, conf: HadoopConf) -> None:

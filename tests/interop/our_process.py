@@ -41,7 +41,7 @@ class OurProcess:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def await_ready(self, ready: Callable[[], object]) -> None:
-        """Wait until `ready` is true; an OSError means not yet.
+        """Wait until `ready` is true; an OSError counts as false.
 
         Raises:
             AssertionError: the process ended.

@@ -33,10 +33,10 @@ _SHELL = """
 -getfacl -R {0}
 """
 _SUMMED = "{0} {0}/t0/.snapshot/last" if SERVER.is_3 else "{0}"
-"""Directories of which clients request sums; our standby refuses sums in a snapshot of Hadoop 2."""
+"""Directories for which clients request sums; our standby refuses sums in a snapshot of Hadoop 2."""
 _SHELL += f"-count {_SUMMED}\n"
 _SHELL_3 = f"{_SHELL}-ls -R -e {{0}}\n-count -e {{0}}" if SERVER.is_3 else _SHELL
-"""Commands of Hadoop 3 clients; a 2.7 NameNode does not report erasure coding policies."""
+"""Commands of Hadoop 3 clients; a Hadoop 2.7 NameNode does not report erasure coding policies."""
 _NATIVE = """
 import sys
 from hdfs_native import Client

@@ -26,7 +26,7 @@ class Recording:
     Attributes:
         current: the NameNode's folder with VERSION, images and edits.
         checkpoint: the SecondaryNameNode's folder; without a checkpoint, the new image is missing.
-        refusal: the reason why the SecondaryNameNode made no image, "" if it made one.
+        refusal: the reason why the SecondaryNameNode made no image, "" if it made an image.
         ended: whether the NameNode exited because of faults in the first image that it saved, as Hadoop 3 does
             (FSImage.saveNamespace). Then the only complete image is the image at txid 0.
     """
@@ -44,7 +44,9 @@ def images(folder: Path) -> list[int]:
 
 
 def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
-    """Make a storage directory with the state before Hadoop's checkpoint; return it and the txid of the checkpoint."""
+    """Make a storage directory with the state before Hadoop's checkpoint; return the directory and the txid of the
+    checkpoint.
+    """
     # the first image is the image at txid 0, which formatting wrote
     base = images(recording.current)[0 if recording.ended else 1]
     # the segment ends where the NameNode saved, or where the SecondaryNameNode rolled

@@ -40,7 +40,7 @@ class Served:
         return f"{self.url}/getJournal?jid={JOURNAL}&segmentTxId={first}"
 
     def writer(self, epoch: int = 1, **fields: Any) -> Writer:
-        """Return a writer that makes the node accept the node's copies."""
+        """Return a writer that makes the node accept the node's own copies."""
         return Writer(self.client, epoch=epoch, url=f"{self.url}/getJournal?jid={JOURNAL}", **fields)
 
     def get(self, **query: str) -> requests.Response:

@@ -104,7 +104,7 @@ def upgrade_rollback(site: Site) -> Iterator[None]:
     site.kill()
     site.start_journal()
     run_once(NAMENODE, "-rollback", conf=site.nn.conf, typed="Y\n").checked()
-    # 2.7.3 JournalNodes serve earlier edits only after a restart.
+    # Hadoop 2.7.3 JournalNodes serve earlier edits only after a restart.
     site.kill()
     site.start()
 
@@ -211,7 +211,8 @@ class Row:
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
-    """Lose the past of a row; assert that the current namespace is complete, and that the row's expectation is met.
+    """Set the cluster back as a row describes; assert that the current namespace is complete, and that the row's
+    expectation is met.
 
     Raises:
         AssertionError: an inode is lost, or the daemon does not meet the expectation.
@@ -235,16 +236,15 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             if row.imaged and role.applied:
                 # after an upgrade, the daemon first adopts another VERSION
                 wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of the transactions to lose")
-            # a restart does not set a NameNode back
+            # a restart does not set a NameNode back, but an upgrade makes the daemon fetch the upgraded namespace
             if row.event != "upgrade_rollback":
-                # the daemon fetches the upgraded namespace
                 assert not (lost := daemon.status()["lostPast"]), f"set aside without a reason: {lost}"
             if row.down:
                 daemon.stop()
             if row.purged:
                 site.nn.conf.update(_PURGING)
             next(event, None)
-            # A daemon that makes checkpoints by period may make one before all transactions are written.
+            # A daemon that makes checkpoints by period may make a checkpoint before all transactions are written.
             first = site.nn.images[-1]
             _go_on(row, site)
             newest = first if row.periodic else site.nn.images[-1]
@@ -307,10 +307,11 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool) -> None:
-    """Make the NameNode purge the only image of a stopped daemon, which only fetched that image.
+    """Make the NameNode purge the only image of a stopped daemon. The daemon did not make this image, but fetched it.
 
     Args:
-        restarted: the NameNode is also restarted, so that only the edits that end with the image prove the image.
+        restarted: the NameNode is also restarted, so that only the edits before the image's txid show that the image
+            belongs to the NameNode's past.
 
     Raises:
         AssertionError: the daemon set the image aside, or the NameNode has no image from the daemon.

@@ -81,7 +81,7 @@ class Site(ABC):
         """Start the NameNode and wait until it accepts writes."""
 
     def kill(self) -> None:
-        """Kill the writers of the stores, as a power cut would."""
+        """Kill the writers of the stores, so that they cannot clean up."""
         self.nn.kill()
 
     def install(self, release: HadoopRelease) -> None:
@@ -100,7 +100,7 @@ class Site(ABC):
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:
-        """Replace the cluster, for client and daemon, with a second cluster that has `copies` of the stores."""
+        """Replace the cluster, for the client and the daemon, with a second cluster that has `copies` of the stores."""
 
     def save_image(self) -> int:
         """Make the NameNode save its namespace; return the image's txid."""
@@ -189,7 +189,7 @@ class SingleSite(Site):
 
 
 class SharedSite(Site):
-    """The first NameNode of an HA pair with shared edits in a directory; our standby replaces the second."""
+    """The first NameNode of an HA pair with shared edits in a directory; our standby replaces the second NameNode."""
 
     def __init__(self, client_jvm: ClientJvm, root: Path, role: Role, release: HadoopRelease = SERVER) -> None:
         super().__init__(client_jvm, root)
@@ -232,7 +232,9 @@ class SharedSite(Site):
         self.client = self._jvm.of(client)
 
     def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
-        """Make a second journal of `copies` in the folder of a second pair; return the pair's properties for it."""
+        """Make a second journal of `copies` in the folder of a second pair; return the pair's properties for this
+        journal.
+        """
         shutil.copytree(copies[0], root / "shared")
         return {}
 
@@ -319,7 +321,7 @@ class Role:
             )
             return
         site.roll()
-        # without the first transaction of the segment that the roll began
+        # the daemon does not have the first transaction of the segment that the roll began
         last = site.nn.last_txid - 1
         wait_until(lambda: site.daemon.status()[self.applied] >= last, f"txid {last} in the daemon")
 

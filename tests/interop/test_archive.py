@@ -68,7 +68,7 @@ def assert_read_back(client: HdfsClient, folder: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("way", ["archive", "undelete"])
 def test_a_deleted_file_is_restored(way: str, cluster: tuple[NameNode, HdfsClient], tmp_path: Path) -> None:
-    """The steps of docs/runbook-deleted.md for a NameNode without HA."""
+    """Perform the steps of docs/runbook-deleted.md for a NameNode without HA."""
     namenode, client = cluster
     delete_and_write(client, tmp_path)
     # 1: nothing is written from now on, and no block is deleted
@@ -141,7 +141,7 @@ def ha_cluster(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: 
 @pytest.mark.deep
 @pytest.mark.parametrize("way", ["archive", "undelete"])
 def test_a_deleted_file_is_restored_with_ha(way: str, ha_cluster: HaCluster, tmp_path: Path) -> None:
-    """The steps of docs/runbook-deleted.md for a shared directory and for JournalNodes."""
+    """Perform the steps of docs/runbook-deleted.md for a shared directory and for JournalNodes."""
     pair, client = ha_cluster.pair, ha_cluster.client
     delete_and_write(client, tmp_path)
     client.admin("-safemode", "enter").checked()

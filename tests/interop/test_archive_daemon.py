@@ -44,7 +44,9 @@ def listing(client: HdfsClient) -> list[str]:
 
 
 def restored(archive: Path, client_jvm: ClientJvm, folder: Path) -> tuple[int, list[str]]:
-    """Restore the newest moment, start a NameNode from it, and list its files; also return the transaction."""
+    """Restore the newest state from the archive, and start a NameNode from this state; return the state's txid and the
+    list of files.
+    """
     words = ("archive", "restore", "--archive", archive, "--time", "9999999999", "--out", folder / "restored", "--json")
     done = subprocess.run([sys.executable, "-m", "checkpointer", *map(str, words)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()

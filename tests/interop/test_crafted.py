@@ -1,4 +1,5 @@
-"""Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse the same operation.
+"""Crafted operation lists, replayed by a real Hadoop 2.7.3 NameNode and by our merge: both make the same image, or both
+refuse the same operation.
 
 `make differential MODES=crafted SEEDS=200` replays 20,000 lists; SEED=2 replays other lists. If both refuse an
 operation, the list is replayed without that operation. `crafted_replay` lists the permitted differences and the
@@ -56,7 +57,7 @@ def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verd
 
 
 def minimised(crafted: CraftedReplay, ops: list[EditOp]) -> list[EditOp]:
-    """Return the shortest list of operations, among those tried, that still shows a difference."""
+    """Return the shortest tried list of operations that still shows a difference."""
     for op in list(ops):
         fewer = [each for each in ops if each is not op]
         if fewer and crafted.compare(fewer).verdict is Verdict.DIFFERENT:

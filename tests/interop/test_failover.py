@@ -85,8 +85,8 @@ class Rounds:
         assert self.pair.active() == other
 
     def freeze_namenode(self, active: str, other: str) -> None:
-        """Freeze the NameNode: the other NameNode takes over, and fences the frozen one by the script, which kills
-        it.
+        """Freeze the NameNode. The other controller fences it with the script, which kills the process, and activates
+        its own NameNode.
         """
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)
@@ -100,7 +100,8 @@ class Rounds:
         """Fail over with Hadoop's haadmin, for controllers of either kind."""
         if deep() and self._choose.random() < 0.5:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
-        # a controller may not have noticed its NameNode's return; Hadoop's may keep a connection to the old process
+        # a controller may not have noticed its NameNode's return; Hadoop's controller may keep a connection to the old
+        # process
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
         self.pair.wait_for_active(other)
 
@@ -143,7 +144,9 @@ class Rounds:
 
     @contextmanager
     def reported_standby(self, name: str) -> Iterator[None]:
-        """Wait until the controller of `name` takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
+        """Wait until the controller of `name` takes part again; Hadoop's controller exits if ZooKeeper fails while the
+        controller connects.
+        """
         before = self.reported(name, _STANDS_BY)
         yield
         wait_until(lambda: self.reported(name, _STANDS_BY) > before, f"{name} to stand by")

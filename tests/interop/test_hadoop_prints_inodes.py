@@ -1,4 +1,4 @@
-"""The table `inodes` and the output of `image dump` equal the output of Hadoop's own viewer."""
+"""The `inodes` table and the output of `image dump` equal the output of Hadoop's own viewer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.recorded_cases import Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 RELEASE = "3.x" if SERVER.is_3 else "2.7"
-# revision of the 3.x build that printed the XML; our output names the revision of 3.4.1
+# revision of the Hadoop 3 build that printed the XML; our output names the revision of Hadoop 3.4.1
 REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 
@@ -46,7 +46,7 @@ def test_dumps_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> Non
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
         return
-    # our dump is in the time zone of this process, like the JVM's output
+    # our dump is in the time zone of this process, as the JVM's output is
     assert dumped(image, "delimited") == printed
 
 

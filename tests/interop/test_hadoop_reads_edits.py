@@ -83,7 +83,7 @@ def test_hadoop_decodes_and_reencodes_our_bytes_identically(hadoop: Hadoop, case
 
 
 def test_a_damaged_segment_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle refuses a wrong input."""
+    """Hadoop's viewer can serve as the oracle, because it refuses a damaged segment."""
     (ops,) = segments_of(next(case for case in CASES if case.path.name == "renames"))
     content = bytearray(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))
     content[-1] ^= 0xFF

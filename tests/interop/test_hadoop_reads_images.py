@@ -35,7 +35,7 @@ from tests.recorded_cases import RECORDED, Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
-# recordings of 3.4.1 are merged into the layout of these servers
+# recordings of Hadoop 3.4.1 are merged into the layout of these servers
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
@@ -114,7 +114,7 @@ def without_default_quotas(path: Path) -> Any:
 
 
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the changes that a NameNode makes by loading and saving an image, except those that it makes in any
+    """Return the changes that a NameNode makes by loading and saving an image, except changes that it makes in any
     image.
     """
     found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))
@@ -184,7 +184,9 @@ def test_a_namenode_saves_our_image_and_hadoops_identically(hadoop: Hadoop, case
     "case", [case for case in CASES if case.path.name not in OUT_OF_ORDER | OLD_LAYOUT], ids=lambda case: case.path.name
 )
 def test_the_viewer_prints_our_merge_like_the_recording(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
-    """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so these are not healed there."""
+    """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so our merge does not heal these faults
+    in this test.
+    """
     healing = HealingMode.AS_HADOOP if case.path.name in UNLOADABLE else HealingMode.HEAL
     assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
 
@@ -241,20 +243,22 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
 def test_hadoop_reads_sections_of_many_pieces_and_streams(
     hadoop: Hadoop, codec: str, streams: int, tmp_path: Path
 ) -> None:
-    """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""
+    """A loader without parallel loading reads a section's streams one after the other; the BZip2 codec of Hadoop 2.7
+    cannot do this.
+    """
     base = make(tmp_path / "base", snapshots=True, inodes=50_000)
     image = packed(base.path, tmp_path / "packed", codec, streams)
     saved = hadoop.load_and_save(image, base.path.parent / "VERSION")
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
-        # a Hadoop 3 NameNode writes the image of 2.7 with its own layout and policies
+        # a Hadoop 3 NameNode writes the image of Hadoop 2.7 with its own layout and policies
         upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 
 
 def test_a_damaged_image_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
-    """The oracle refuses a wrong input."""
+    """A NameNode can serve as the oracle, because it refuses a damaged image."""
     case = next(case for case in CASES if case.path.name == "renames")
     image = merged(case, tmp_path)
     content = bytearray(image.read_bytes())

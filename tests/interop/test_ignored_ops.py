@@ -1,4 +1,4 @@
-"""A NameNode replays our ignored operations without effect, and resolves odd paths like our replay."""
+"""A NameNode replays our ignored operations without effect, and resolves odd paths as our replay does."""
 
 from __future__ import annotations
 

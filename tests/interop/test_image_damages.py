@@ -1,5 +1,5 @@
 """Damaged images with a correct digest: we refuse every image that a NameNode refuses; NameNodes load our merges of all
-others.
+other images.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ CASES = (
 )
 QUICK = 6
 SERIALS = ("inode-user", "inode-group", "inode-acl", "inode-xattr")
-"""Hadoop 2 stores strings in an array, and stops at a serial outside it; `verify` reports it, but a merge copies it."""
+"""Hadoop 2 stores strings in an array, and stops at a serial outside the array; `verify` reports such a serial, but a
+merge copies it.
+"""
 
 
 def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
@@ -46,7 +48,7 @@ def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", CASES if deep() else CASES[:1])
 def test_damage_that_a_namenode_refuses_is_refused(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
-    # 3.3.6 does not load the recorded images that its other tests convert
+    # Hadoop 3.3.6 does not load the recorded images that its other tests convert
     recorded = "hadoop-3.3.6" if hadoop.release.layout == -66 else hadoop.release.recorded
     case = Case(RECORDED / recorded / name)
     if not case.path.is_dir():

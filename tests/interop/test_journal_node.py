@@ -217,7 +217,7 @@ def test_the_same_calls_give_equal_responses_and_directories(conf: HadoopConf, t
 
 
 def filled(served: Served) -> Writer:
-    """Make a journal with a finalized segment, one in progress and an accepted recovery."""
+    """Make a journal with a finalized segment, a segment in progress and an accepted recovery."""
     served.client.format(JOURNAL, NAMESPACE, force=True)
     writer = served.writer()
     writer.begin()
@@ -310,7 +310,7 @@ def test_each_node_recovers_segments_from_the_other(conf: HadoopConf, tmp_path: 
 
 def test_ours_is_stricter_with_segment_copies_of_other_writers(conf: HadoopConf, tmp_path: Path) -> None:
     """If copies have the same length and different transactions, Hadoop's node finalizes its own copy, accepted or not;
-    ours replaces the copy or refuses.
+    our node replaces the copy or refuses the call.
     """
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for node, other in ((theirs, mine), (mine, theirs)):

@@ -66,7 +66,7 @@ class Pair:
         return leading[0] if leading else None
 
     def checkpointed(self, among: list[OurDaemon]) -> OurDaemon:
-        """Write edits, wait until an image of them reaches the NameNode, and return its daemon."""
+        """Write edits, wait until an image of these edits reaches the NameNode, and return the leading daemon."""
         self._made += 1
         self.stub.namespace.mkdirs(f"/{self._made}")
         newest = self.images()[-1]
@@ -117,7 +117,7 @@ def test_leadership_survives_kills_and_freezes_of_the_leader(tmp_path: Path) -> 
     """Lose the leader 200 times during an upload or between uploads, under constant edits: by kill -9, a freeze, a
     stop, an expired session or a lost connection to ZooKeeper.
 
-    Each time the other daemon continues. Two uploads never overlap, and the NameNode accepts each image once and none
+    Each time, the other daemon continues. Two uploads never overlap, and the NameNode accepts each image once and none
     from a leader that was frozen. The newest image is never older than the sum of period, session timeout, check period
     and stalls of the machine.
     """

@@ -117,7 +117,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
     settings = {
         **STANDBY_SETTINGS,
         "checkpointer.namespace.serve": "true",
-        # an observer needs the active's state ids and reads its open segment
+        # an observer needs the state ids of the active NameNode, and reads the open segment
         "dfs.namenode.state.context.enabled": "true",
         "dfs.ha.tail-edits.in-progress": "true",
     }
@@ -225,8 +225,8 @@ def shown(result: CommandResult) -> Answer:
 def portable(code: int, out: str, err: str) -> Answer:
     """Return a response without details of Hadoop 2.
 
-    It takes the times of snapshots from its clock during replay. If several directories are refused, the error of a
-    count names a different directory than in Hadoop 3.
+    Hadoop 2 takes the times of snapshots from its clock during replay. If several directories are refused, the error of
+    a count names a different directory than in Hadoop 3.
     """
     if SERVER.is_3:
         return code, out, err

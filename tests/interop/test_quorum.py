@@ -189,7 +189,7 @@ def test_in_progress_tailing_falls_back_to_streams_without_node_caches(
     tailing = reader(trio, journals, tail_in_progress=True)
     found = tailing.segments(1, in_progress=True)
     assert read_all(found) == expected
-    # one call for the caches of our nodes, one stream per segment from Hadoop's
+    # one call reads the caches of our nodes; Hadoop's nodes need one stream per segment
     assert len(found) in (1, 2)
     assert count_of(tailing, 1, in_progress=True) == 9
 
@@ -211,7 +211,9 @@ def test_two_stopped_nodes_block_writing_and_recovery(trio: JournalTrio, journal
 
 @pytest.mark.deep
 def test_hadoops_node_keeps_a_copy_as_long_as_the_chosen_segment(conf: HadoopConf) -> None:
-    """Therefore, our client compares these copies before the node takes part in a recovery."""
+    """Because Hadoop's node keeps such a copy, our client compares the copies before the node takes part in a
+    recovery.
+    """
     with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(single.JOURNAL, single.NAMESPACE, force=True)
         old = single.Writer(client)

@@ -70,7 +70,7 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
             writer.write(4, txid, txid)
         writer.committed = chance.choice([None, 3, min(each for each in [*ends, 3] if each is not None)])
         writer.heartbeat()
-        # A segment ends where a majority has it completely; others may lag but are never ahead.
+        # A segment ends where a majority has it completely; other nodes may lag but are never ahead.
         if end > 3 and end == max(each or 0 for each in ends) and chance.random() < 0.4:
             writer.end(4, end)
     if chance.random() < 0.5:
@@ -79,7 +79,9 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
 
 
 def half_recover(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """Make a second writer die during its recovery: one node accepted, at most one finalized."""
+    """Make a second writer die during its recovery: one node has accepted the segment, and at most one node has
+    finalized it.
+    """
     message = []
     writers = [Writer(each.client, epoch=2, journal_id=journal_id) for each in nodes.served]
     chosen = chance.sample([0, 1], chance.choice([1, 2]))

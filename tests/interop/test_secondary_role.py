@@ -186,7 +186,7 @@ def test_hadoop_fetches_an_image_from_our_daemon(
     conf = shared_namenode.conf
     with OurDaemon.secondary(conf) as daemon:
         txid = daemon.checkpoint()["txid"]
-        # with this address, the client sends requests for the NameNode's HTTP server to our daemon's
+        # with this address, the client sends requests for the NameNode's HTTP server to our daemon's HTTP server
         other = HadoopConf(
             tmp_path / "other", {**conf.properties, "dfs.namenode.http-address": daemon.url.removeprefix("http://")}
         )

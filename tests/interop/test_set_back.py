@@ -25,7 +25,7 @@ QUICK = [
     # the new transactions have the txids of the lost transactions, and the new segments have the same bounds
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
 ]
-# events that create another namespace, for which an operator has to decide
+# events that create another namespace, after which an operator has to decide how to continue
 ALARMS = ("formatted_anew",)
 # events after which txids and segments may repeat
 NASTY = ("rolling_rollback", "older_files")
@@ -47,7 +47,8 @@ def _concerns(role: str, event: str) -> bool:
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS
     if event == "imported_checkpoint":
-        # Hadoop refuses -importCheckpoint with shared edits; a restore from an image replaces it there.
+        # Hadoop refuses -importCheckpoint with shared edits; in such clusters, a restore from an image serves the same
+        # purpose.
         return ROLES[role].command != "standby"
     return True
 
@@ -85,7 +86,9 @@ def _ways(role: str, event: str) -> Iterator[Row]:
 
 
 def deep_rows() -> list[Row]:
-    """Return all rows for the oldest and the newest release, which differ most, and three for the others."""
+    """Return all rows for the oldest and the newest release, which differ most, and three rows for each other
+    release.
+    """
     deep = [row for row in rows() if row not in QUICK]
     return deep if SERVER in (OLDEST, NEWEST) else list(chosen(deep, 3, "set back"))
 

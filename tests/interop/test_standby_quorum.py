@@ -78,7 +78,7 @@ def test_a_standby_tails_and_checkpoints_and_the_active_purges(site: Site) -> No
         promised = [trio.promised(number) for number in nodes]
         site.active.load(300, seed=1)
         txid = checkpointed(site, daemon)
-        # the active NameNode purged edits that our image covers, including those on the JournalNodes
+        # the active NameNode purged edits that our image covers, including edits on the JournalNodes
         wait_until(lambda: all(first > txid for each in nodes for first, _ in trio.segments(each)), "the purge")
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()
@@ -101,13 +101,15 @@ def test_a_standby_tails_and_checkpoints_and_the_active_purges(site: Site) -> No
 
 @pytest.mark.deep
 def test_a_standby_reads_the_open_segment(site: Site) -> None:
-    """2.7 JournalNodes do not keep transactions in memory, so the client fetches and compares their open segments."""
+    """Hadoop 2.7 JournalNodes do not keep transactions in memory, so the client fetches and compares their open
+    segments.
+    """
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}
     with site.standby(**quiet) as daemon:
         site.active.load(200, seed=4)
         last = site.pair.nn1.last_txid
         assert site.trio.segments(1) == []
-        # 2.7 JournalNodes do not report the committed txid; two copies of a transaction are enough
+        # Hadoop 2.7 JournalNodes do not report the committed txid; two copies of a transaction are enough
         wait_until(lambda: daemon.status()["appliedTxid"] == last, f"txid {last} of the open segment")
         txid = checkpointed(site, daemon)
         assert txid == last

@@ -49,7 +49,7 @@ def test_our_standby_replaces_the_second_namenode(pair: HaPair, active: HdfsClie
         newest = image_name(txid)
         assert (pair.nn1.current / newest).read_bytes() == (current / newest).read_bytes()
         assert verify_image(current / newest).valid
-        # the active NameNode purged edits that our image covers, including those in the shared directory
+        # the active NameNode purged edits that our image covers, including edits in the shared directory
         assert all(first > txid for first, _ in pair.nn1.segments)
         assert daemon.stop() == 0
     before = active.namespace()
@@ -65,7 +65,7 @@ def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair
     with second(pair) as daemon:
         first = pair.nn1.images[-1]
         active.load(300, seed=2)
-        # only the daemon rolls the active's log here
+        # in this test, only the daemon rolls the active's log
         wait_until(lambda: pair.nn1.images[-1] > first, "an image by transactions")
         assert daemon.status()["lastReason"] == "txns"
 

@@ -27,7 +27,9 @@ CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-
 
 
 def without_owner(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Drop the owner, because the stub's root belongs to `hdfs`, and a NameNode's to the user who formatted it."""
+    """Drop the owner, because the stub's root belongs to `hdfs`, and a NameNode's root belongs to the user who
+    formatted the NameNode.
+    """
     return without_times({CLOCK.sub("TIME", path): entry for path, entry in namespace.items() if path != "/"})
 
 
@@ -155,7 +157,7 @@ def test_admin_commands_of_hadoop_3_work(client_jvm_3: ClientJvm, tmp_path: Path
         stub.namespace.snapshots.allow("/")
         stub.namespace.snapshots.create("/", "s0")
         stub.namespace.mkdirs("/new")
-        # with a 2.7 NameNode, the client falls back to the whole report
+        # with a Hadoop 2.7 NameNode, the client falls back to the whole report
         assert call("diff / s0", client_jvm_3.of(older)) == "+\t./new; M\t."
         for line in ("policies", "codecs", "openFiles /", "storagePolicy /", "setPolicy /new"):
             assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))
@@ -181,8 +183,8 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
     for path in ("/cut/plain", "/cut/kept"):
         names.create(path)
         for _ in range(3):
-            names.add_block(path)
-        names.complete(path, 100)
+            names.files.add_block(path)
+        names.files.close(path, 100)
         if path == "/cut/plain":
             at_once = client.shell("-truncate", str(128 << 20), path).checked()
             assert "Truncated" in at_once.out
@@ -191,7 +193,7 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
         waits = client.shell("-truncate", "5000", path)
         assert (waits.code, "Wait for block recovery" in waits.out) == (0, True)
         assert client.shell("-truncate", "4000", path).code != 0
-        names.complete(path, 5000)
+        names.files.close(path, 5000)
         assert client.shell("-stat", "%b", path).out == "5000\n"
     client.shell("-truncate", "0", "/cut/plain").checked()
     names.snapshots.delete("/cut", "one")

@@ -1,7 +1,7 @@
 """Upgrades of Hadoop next to our running daemon: in place and rolling, upgrade and rollback.
 
 The tests perform the steps of "Upgrading Hadoop under the daemon" in docs/operations.md on real servers. They upgrade
-from 2.7.3 or 3.3.6 to the release that `make interop RELEASE=...` names.
+from Hadoop 2.7.3 or 3.3.6 to the release that `make interop RELEASE=...` names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Walk:
         self._writes = 0
 
     def works(self, layout: int) -> None:
-        """Check that checkpoints continue: the NameNode accepts images of this layout, which equal its own.
+        """Check that checkpoints continue: the NameNode accepts images of this layout, and they equal the NameNode's
+        own image.
 
         Raises:
             AssertionError: an image is missing or differs, or the NameNode has another layout.
@@ -67,7 +68,7 @@ class Walk:
         """Start a release's NameNode from our image and edits of the previous release; compare the namespace.
 
         Raises:
-            AssertionError: it started from another image, or the namespace differs.
+            AssertionError: the NameNode started from another image, or the namespace differs.
         """
         self._change()
         before = len(self.site.nn.process.log_text())

@@ -25,7 +25,7 @@ class Passage:
 
     Attributes:
         ended: time of the response or of the connection's end, None until then.
-        status: status of the response, 0 if there was none.
+        status: status of the response, 0 if there was no response.
     """
 
     sender: str

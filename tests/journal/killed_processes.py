@@ -87,7 +87,7 @@ class Writing:
         self._collector.join()
 
     def transactions(self) -> dict[int, str]:
-        """Return the transactions that `write_from_threads` acknowledged, txid to path."""
+        """Return the transactions that `write_from_threads` acknowledged, as a mapping from txid to path."""
         self.end()
         return {int(txid): path for txid, path in map(str.split, self.lines[1:])}
 

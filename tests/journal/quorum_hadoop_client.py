@@ -1,4 +1,6 @@
-"""A writer that recovers segments like Hadoop's: all nodes accept and finalize, without a comparison of copies."""
+"""A writer that recovers segments as Hadoop's writer does: all nodes accept and finalize, without a comparison of
+copies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JournalNode in memory that behaves like Hadoop's `Journal`; the tests compare the real node with it."""
+"""A JournalNode in memory that behaves as Hadoop's `Journal` does; the tests compare the real node with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Snapshot:
     """State of a node after a crash.
 
     Attributes:
-        finalized, opened: records of its segments by first txid; `opened` is optional.
+        finalized: records of its finalized segments by first txid.
+        opened: records of its open segments by first txid; the snapshot of a real node omits these segments.
         seen: latest epoch in which an open segment may have been written.
         newest: the response to newEpoch.
         reported: the expected response to prepareRecovery for a segment, and its records.
@@ -107,9 +108,9 @@ class ModelNode:
     Args:
         name: `host:port`.
         fetch: returns the content at a URL of another node's /getJournal.
-        tells_committed: whether manifests contain the committed txid, as since 3.0.
+        tells_committed: whether manifests contain the committed txid, as they do since Hadoop 3.0.
         caches: whether getJournaledEdits is served.
-        strict: whether to act like our node where our node is stricter than Hadoop's: copies of equal length may
+        strict: whether to act as our node does where our node is stricter than Hadoop's: copies of equal length may
             differ, and the cache has no transactions that a recovery replaced.
     """
 

@@ -61,7 +61,7 @@ class HeldNode:
 def threaded(
     simulation: Simulation, settings: Any = SETTINGS, **more: Any
 ) -> Iterator[tuple[QuorumJournal, list[HeldNode]]]:
-    """Yield a journal on the simulation's nodes, and its clients; simulated time does not pass here."""
+    """Yield a journal on the simulation's nodes, and its clients; simulated time does not pass."""
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
     ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=settings.queue_limit)
     ways = {name: HeldNode(host.node) for name, host in simulation.hosts.items()}

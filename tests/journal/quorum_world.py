@@ -205,7 +205,7 @@ class World:
     # ---- invariants ----
 
     def finalized_end(self) -> int:
-        """Return the newest transaction of a finalized segment."""
+        """Return the newest transaction id in the finalized segments of all nodes; 0 if there are none."""
         nodes = self.snapshots().values()
         return max((first + len(held) - 1 for node in nodes for first, held in node.finalized.items()), default=0)
 

@@ -118,7 +118,7 @@ def test_recorded_znodes_round_trip_byte_for_byte() -> None:
                 assert format_metadata(metadata) == data
                 fresh = replace(metadata, base=b"")
                 if b"ctime" not in data and metadata.version == 2:
-                    # without ctime, the bytes are those that Hadoop 2.7's client writes
+                    # without ctime, the bytes equal the bytes that Hadoop 2.7's client writes
                     assert format_metadata(fresh) == data
                 assert parse_metadata(format_metadata(fresh)) == metadata
                 seen.add(f"metadata {metadata.version}")

@@ -427,7 +427,9 @@ def test_stop_after_any_znode_change_loses_nothing_acknowledged(tmp_path: Path, 
 
 
 def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) -> bool:
-    """Stop one run of a writer at its change `step`, and recover; return whether the run had ended before that."""
+    """Stop one run of a writer at its change `step`, and recover; return whether the run had ended before this
+    change.
+    """
     left = step
 
     def count() -> bool:

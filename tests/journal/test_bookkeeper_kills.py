@@ -219,7 +219,9 @@ FREEZE_SECONDS = 10.0
 def test_bookie_frozen_for_10_seconds_without_a_spare(
     zookeeper: ZooKeeperServer, tmp_path: Path, ack_quorum: int
 ) -> None:
-    """Entries are acknowledged without the bookie if possible; other entries, and a new segment, wait for it."""
+    """Entries are acknowledged without the bookie if possible; other entries, and a new segment, wait for the
+    bookie.
+    """
     root = f"/frozen{ack_quorum}"
     three = [Process(tmp_path / str(number), zookeeper.hosts, root) for number in range(3)]
     start_all(three)

@@ -202,15 +202,19 @@ def _write(writer: LedgerWriter, bookies: Replayed, payload: bytes) -> None:
         assert sends or writer.fault
 
 
+def _written(folder: str, start: LedgerMetadata, entries: int) -> tuple[LedgerWriter, Replayed]:
+    """Return a writer of the recorded ledger that has written `entries` entries to the recorded bookies."""
+    bookies = Replayed(folder, format_metadata(start))
+    writer = _writer(folder, ledger_in(folder), start, bookies)
+    for number in range(entries):
+        _write(writer, bookies, recorded.payload(number))
+    return writer, bookies
+
+
 @pytest.mark.parametrize("folder", WRITERS)
 def test_writer_sends_the_requests_of_a_real_client(folder: str) -> None:
-    ledger_id = ledger_in(folder)
-    final = metadata_of(folder, ledger_id)
-    start = before_recovery(final)
-    bookies = Replayed(folder, format_metadata(start))
-    writer = _writer(folder, ledger_id, start, bookies)
-    for number in range(final.last_entry + 1):
-        _write(writer, bookies, recorded.payload(number))
+    final = metadata_of(folder, ledger_in(folder))
+    writer, bookies = _written(folder, before_recovery(final), final.last_entry + 1)
     bookies.run(writer.close())
     assert (bookies.asked, parse_metadata(bookies.znode)) == (bookies.recorded, final)
     assert writer.state is LedgerWriterState.CLOSED
@@ -218,14 +222,10 @@ def test_writer_sends_the_requests_of_a_real_client(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", CHANGES)
 def test_killed_bookie_is_replaced_as_by_a_real_client(folder: str) -> None:
-    ledger_id = ledger_in(folder)
-    final = metadata_of(folder, ledger_id)
+    final = metadata_of(folder, ledger_in(folder))
     assert len(final.segments) == 2
     start = replace(before_recovery(final), segments=final.segments[:1])
-    bookies = Replayed(folder, format_metadata(start))
-    writer = _writer(folder, ledger_id, start, bookies)
-    for number in range(final.last_entry + 1):
-        _write(writer, bookies, recorded.payload(number))
+    writer, bookies = _written(folder, start, final.last_entry + 1)
     bookies.run(writer.close())
     assert parse_metadata(bookies.znode) == final
     (killed,) = set(final.segments[0].bookies) - set(final.segments[1].bookies)
@@ -234,13 +234,7 @@ def test_killed_bookie_is_replaced_as_by_a_real_client(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", ["v2-fenced-writer-1-writer", "v3-fenced-writer-1-writer"])
 def test_fenced_writer_fails_and_acknowledges_nothing_more(folder: str) -> None:
-    ledger_id = ledger_in(folder)
-    final = metadata_of(folder, ledger_id)
-    start = before_recovery(final)
-    bookies = Replayed(folder, format_metadata(start))
-    writer = _writer(folder, ledger_id, start, bookies)
-    for number in range(4):
-        _write(writer, bookies, recorded.payload(number))
+    writer, bookies = _written(folder, before_recovery(metadata_of(folder, ledger_in(folder))), 4)
     assert writer.lac == 2
     assert isinstance(writer.fault, LedgerFencedError)
     with pytest.raises(LedgerFencedError):

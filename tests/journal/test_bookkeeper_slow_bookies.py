@@ -26,7 +26,7 @@ def ledger(entries: int) -> LedgerMetadata:
 
 
 class Bookies:
-    """Three bookies; those in `frozen` never answer, those in `refusing` refuse the connection immediately."""
+    """Three bookies; bookies in `frozen` never answer, and bookies in `refusing` refuse the connection immediately."""
 
     def __init__(self) -> None:
         self.passed = 0.0

@@ -150,7 +150,7 @@ def test_copy_without_its_newest_segment_is_not_merged(
     assert run_cli(*arguments, "--resume")[::2] == (0, "")
     (current / "edits_0000000000000000110-0000000000000000110").unlink()
     assert run_cli("merge", name_directory).code == 6
-    # after a copy that ends earlier, seen_txid still names what the NameNode of the directory began
+    # after a copy that ends earlier, seen_txid still names the segment that the NameNode of the directory began
     code, _, err = run_cli(*arguments, "--force", "--to", "109")
     assert (code, "seen_txid there is 110" in err, "--force" in err) == (0, True, False)
     assert (current / "seen_txid").read_text() == "110\n"
@@ -159,7 +159,9 @@ def test_copy_without_its_newest_segment_is_not_merged(
 
 
 def test_resumed_copy_that_ends_earlier_is_refused_as_a_start(by_hand: Path, tmp_path: Path) -> None:
-    """seen_txid may have been written by a NameNode whose newest segments were lost, so it stays."""
+    """seen_txid may have been written by a NameNode whose newest segments were lost, so only --force changes this
+    file.
+    """
     version, seen = by_hand.parent / "VERSION", tmp_path / "copy/current/seen_txid"
     version.write_bytes(format_version(NAMESPACE, datetime.now(UTC)))
     build = ("edits", "convert", f"json://{by_hand}", tmp_path / "copy", "--version-file", version, "--to", "105")

@@ -16,7 +16,7 @@ records = st.binary(max_size=12)
 
 
 class BufferMachine(RuleBasedStateMachine):
-    """Model in which `records[i]` belongs to txid `first + i`; records up to `durable` were flushed, those up to
+    """Model in which `records[i]` belongs to txid `first + i`; records up to `durable` were flushed, and records up to
     `swapped` were swapped.
     """
 

@@ -40,7 +40,7 @@ class Gate:
 
 
 class MemoryJournal:
-    """A journal in memory that has only the methods for a writer; `log` records the calls."""
+    """A journal in memory that has only the methods that a writer calls; `log` records the calls."""
 
     location = "memory:"
 
@@ -235,7 +235,7 @@ def test_flush_waits_for_callers_released_by_the_previous_flush(monkeypatch: pyt
     log.sync(log.write(delete(2)))
     assert [(each.first, each.last) for each in journal.batches] == [(1, 1), (2, 8)]
     assert log.durable_txid == log.last_txid == 8
-    # the previous batch had several callers, so more are expected although none has arrived yet
+    # the previous batch had several callers, so more callers are expected although none has arrived yet
     late = iter([20])
     log.sync(log.write(delete(3)))
     assert journal.batches[-1].count == 2

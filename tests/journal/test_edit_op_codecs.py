@@ -139,7 +139,7 @@ def framed(opcode: int, body: bytes, txid: int = 1) -> bytes:
 
 
 def test_malformed_text_of_a_protobuf_message_is_replaced():
-    # as in a NameNode
+    # a NameNode also replaces the malformed bytes
     assert decode_op(framed(40, b"\x05\x0a\x03/\xff/"), 0, NEWEST)[0].src == "/\ufffd/"
 
 

@@ -34,7 +34,7 @@ def write_until_killed(folder: Path, label: str, reported: Connection) -> None:
 
 
 def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int, str]:
-    """Run a writer and kill it; return the acknowledged transactions, txid to path."""
+    """Run a writer and kill it; return the acknowledged transactions as a mapping from txid to path."""
     writing = Writing(write_until_killed, folder, f"round{number}")
     writing.await_lines(chance.choice([0, 1, chance.randrange(300)]))
     time.sleep(chance.random() * 0.02)  # kill at any moment, not only after an acknowledgement
@@ -63,7 +63,7 @@ def test_acknowledged_transactions_are_recovered(tmp_path: Path) -> None:
 def checked(
     folder: Path, acknowledged: dict[int, str], before: dict[str, list[bytes]], label: str
 ) -> dict[str, list[bytes]]:
-    """Recover, and compare with the acknowledged transactions; returns the segments afterwards."""
+    """Recover the journals, compare them with the acknowledged transactions, and return the recovered segments."""
     journals = journals_in(folder)
     journals.recover(INFO)
     count = count_of(journals, 1)

@@ -260,7 +260,7 @@ def test_the_shared_member_is_written_first(roots: list[Path], open_set: OpenSet
     with pytest.raises(JournalStorageError):
         write(log)
     with_shared.close()
-    for root in roots[:2]:  # a standby has seen everything in these directories
+    for root in roots[:2]:  # these directories contain only what a standby has seen
         (recovered,) = recover_in_progress(root / "current")
         assert recovered.last == 1
 
@@ -284,7 +284,7 @@ def test_reader_gets_transactions_that_all_members_have(
         append(batch)
 
     monkeypatch.setattr(writer, "append", looked_at)
-    write(log)  # the first two members already have it
+    write(log)  # the first two members already have the batch
     assert seen == [[2]]
     assert [segment.last for segment in journals.segments(1, in_progress=True)] == [3]
     log.close()

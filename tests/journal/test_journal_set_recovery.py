@@ -228,7 +228,9 @@ def test_segments_are_read_from_a_local_directory_first(roots: list[Path], open_
 
 
 def test_unlistable_required_member_is_an_error(roots: list[Path], open_set: OpenSet) -> None:
-    """The member may be the only member with the newest transactions. Among other members, the best is chosen."""
+    """The required member may be the only member with the newest transactions. If another member cannot be listed, the
+    remaining members are read.
+    """
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)

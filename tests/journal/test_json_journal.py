@@ -252,7 +252,7 @@ def test_segment_without_its_beginning_is_not_recovered(journal: JsonJournal, fo
     for call in (lambda: journal.recover(INFO), lambda: journal.segments(1, in_progress=True)):
         with pytest.raises(TransactionGapError, match="txid 3: gap in the edit log"):
             call()
-    # as after a set has restored a member
+    # a restored member of a set also begins a segment after a gap
     write_lines(folder, 3, 3, '{"OP":"START_LOG_SEGMENT","txid":3}')
     journal.close()
     journal = JsonJournal(folder)

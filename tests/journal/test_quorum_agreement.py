@@ -42,7 +42,7 @@ def test_one_of_three_copies_is_not_durable() -> None:
 
 
 def test_copy_of_a_superseded_writer_is_not_counted() -> None:
-    """Judged by the number of transactions alone, 4 transactions would appear to be durable."""
+    """If only the number of transactions counted, 4 transactions would appear to be durable."""
     assert durable(content(91, 92, 93, 94), content(1, 2, 3), content(1)) == 2
     assert durable(content(91, 92), content(1, 2)) is None
 
@@ -61,7 +61,7 @@ def test_transactions_that_a_node_reports_as_committed_are_durable() -> None:
 
 
 def test_single_copy_is_not_durable_although_a_later_txid_is_committed() -> None:
-    """The other nodes may have purged the segment that another writer wrote in its place."""
+    """The other nodes may have purged the segment that another writer wrote in place of this copy."""
     assert durable(content(91, 92), committed=[9]) is None
     assert durable(content(91, 92), content(91, 92, 93), need=3, committed=[9, 9]) is None
 

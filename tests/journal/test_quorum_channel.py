@@ -202,7 +202,7 @@ def test_new_epoch_drops_calls_of_the_previous_epoch(channel: WriterChannel, nod
     assert work is not None
     channel.begin_epoch(4)
     assert isinstance(waiting.faults[NODE], NodeClosedError)
-    channel.fail(RpcConnectionError("refused"))  # a call of the old epoch, which does not affect this epoch
+    channel.fail(RpcConnectionError("refused"))  # a call with the old epoch, which does not affect this epoch
     assert (channel._out_of_sync, channel._queued_bytes) == ("", 0)
     offer(channel, "start", CallKind.START)
     perform(channel, node)

@@ -21,7 +21,7 @@ from tests.journal.quorum_real_node import RealNode
 from tests.journal.quorum_simulation import Fate, Message, Simulation, instant_reader, simulated_journal
 
 _SINGLE, _DOUBLE, _DYING = 60, 100, 40
-"""Number of plans in the quick tier."""
+"""Numbers of plans in the quick tier."""
 
 Plan = dict[tuple[str, int], Fate]
 """The fate of the call with this number (counted from 1) to a node."""
@@ -35,7 +35,7 @@ NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
 
 
 class Planned:
-    """Plan that counts the calls to each node from now on, and applies their fates."""
+    """A plan that counts the calls to each node from now on, and gives each call its fate."""
 
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         self.plan = plan
@@ -140,7 +140,7 @@ def test_two_faults_while_writing_lose_nothing() -> None:
 
 
 def left_open(make_node: Callable[..., Any]) -> Simulation:
-    """Return a simulation without a writer whose nodes have a segment up to txid 3, 4 and 5
+    """Return a simulation without a writer; its nodes have a segment up to txid 3, 4 and 5
     (TestQuorumJournalManager).
     """
     simulation = formatted(make_node)

@@ -100,8 +100,8 @@ def test_random_schedules_with_our_nodes(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_of_hadoops_writer_with_our_nodes(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's writer does not compare copies. It asks even nodes that accepted nothing to finalize, and Hadoop's nodes
-    do so.
+    """Hadoop's writer does not compare copies. It also asks nodes that did not accept the recovery to finalize the
+    segment, and Hadoop's nodes do so.
     """
     monkeypatch.setattr(writer, "SegmentRecovery", HadoopRecovery)
     test_random_schedules_with_our_nodes(block)

@@ -165,7 +165,7 @@ def test_empty_segment_of_a_stopped_writer_is_discarded(simulation: Simulation, 
 def test_copy_of_equal_length_but_other_content_is_not_finalized(
     simulation: Simulation, journal: QuorumJournal
 ) -> None:
-    """Hadoop's client allows such a node to finalize its own copy."""
+    """Hadoop's client allows a node with such a copy to finalize it."""
     write_on_one(simulation, journal)
     other = taken_over(simulation)
     other.start_segment(1, LAYOUT).append(batch_of(1, list(GOOD.values())))

@@ -1,4 +1,6 @@
-"""For random calls, the JournalNode responds like the model of Hadoop's, except where it is stricter."""
+"""For random calls, the JournalNode responds as the model of Hadoop's JournalNode does, except where our node is
+stricter.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def calls(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
 
 
 def content(url: str) -> bytes:
-    """Return the segment of another node, whatever the URL is."""
+    """Return the segment of another node, whichever host the URL names."""
     fields = dict(part.split("=") for part in url.split("?")[1].split("&"))
     return encode_header(LAYOUT) + batch(int(fields["segmentTxId"]), int(fields["last"]), 77).records
 

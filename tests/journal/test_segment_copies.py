@@ -57,6 +57,13 @@ def test_longest_copy_is_read_and_others_continue_at_its_fault() -> None:
     assert (torn.reads, short.reads, good.reads) == ([2], [5], [5])
 
 
+def test_damaged_copy_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A standby reads the last segments again in each poll."""
+    for writer in (101, 101, 102):
+        assert txids(SegmentCopies([Copy(1, 9, writer=writer, breaks_at=5), Copy(1, 9)], 9), 1) == list(range(1, 10))
+    assert [record.message.split()[0] for record in caplog.records] == ["101/1-9", "102/1-9"]
+
+
 def test_two_damaged_copies_are_combined() -> None:
     class Hole(Copy):
         """A copy that is damaged up to `breaks_at`: reading fails unless it starts after that transaction."""

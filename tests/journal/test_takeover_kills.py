@@ -98,7 +98,9 @@ def test_acknowledged_transactions_are_taken_over(nodes: list[Node], tmp_path: P
 
 
 def take_over(side: Path, uri: str) -> dict[int, bytes]:
-    """Recover on the other side; check that its directory alone has the same transactions, and return them by txid."""
+    """Recover on the other side; check that the directory of that side alone has the same transactions, and return the
+    transactions by txid.
+    """
     journals = journals_of(side, uri)
     recover(journals, INFO)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}
@@ -111,8 +113,8 @@ def take_over(side: Path, uri: str) -> dict[int, bytes]:
 
 
 def check_copies(found: dict[int, bytes], folders: list[Path], ended: Path, label: str) -> None:
-    """Check that every segment is identical in all places, at least two nodes, and that an ended writer wrote nothing
-    else.
+    """Check that every segment has at least two copies, that all copies are identical, and that an ended writer wrote
+    nothing else.
     """
     copies = [records(folder) for folder in folders]
     ends = {name for each in copies for name in each}

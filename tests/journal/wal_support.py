@@ -84,7 +84,7 @@ def read_all(journal: Journal, from_txid: int = 1, *, in_progress: bool = False)
 
 
 class Disks:
-    """Injector of faults into steps on files below directories: open, write, sync, rename, list, read, remove."""
+    """Fault injector for file operations below given directories: open, write, sync, rename, list, read, remove."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._faults: dict[tuple[Path, str], int] = {}

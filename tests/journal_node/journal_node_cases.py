@@ -85,7 +85,9 @@ CASES = {
 
 
 def peers() -> Network:
-    """Return nodes: b with 11 to 18, c with 11 to 13, d with different transactions 11 to 15, and e with 11 to 15."""
+    """Return nodes with an open segment: b with the transactions 11 to 18, c with 11 to 13, d with different
+    transactions 11 to 15, and e with 11 to 15.
+    """
     network = Network()
     for name, last, records in (
         ("b", 18, batch(11, 18)),

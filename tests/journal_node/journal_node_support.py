@@ -8,11 +8,12 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import JavaIOError, RemoteError
-from hadoop_rpc.qjournal_values import PreparedRecovery, QJournal, RequestInfo, SegmentState
+from hadoop_rpc.errors import JavaIOError, NoSuchRpcMethodError, RemoteError, RpcConnectionError
+from hadoop_rpc.qjournal_values import NodeManifest, PreparedRecovery, QJournal, RequestInfo, SegmentState
 from journal.binary_codec import encode_op
 from journal.ops import EndLogSegmentOp, SetGenstampV2Op
 from journal_node.disk import JournalDisk
+from journal_node.hosted_journal import HostedJournal
 from journal_node.node import JournalNode
 from tests.journal_node.memory_disk import MemoryDisk
 
@@ -84,7 +85,7 @@ class Writer:
         return self.node.prepare_recovery(self.request(), first)
 
     def accept(self, first: int, last: int, url: str = "", *, in_progress: bool = True) -> None:
-        """Make the node accept the copy at `url`, by default the node's copy."""
+        """Make the node accept the copy at `url`, by default the node's own copy."""
         self.node.accept_recovery(self.request(), SegmentState(first, last, in_progress), url or self.url)
 
 
@@ -128,7 +129,7 @@ def segment_at(name: str, first: int) -> str:
 
 
 def formatted(node: JournalNode) -> Writer:
-    """Format the journal; return a writer in its epoch 1."""
+    """Format the journal; return a writer in epoch 1."""
     node.format(JOURNAL, NAMESPACE, force=False)
     writer = Writer(node)
     assert writer.begin() is None
@@ -143,3 +144,37 @@ def logs(node: JournalNode, since: int = 1, *, in_progress_ok: bool = True) -> l
 def node_on(disk: JournalDisk) -> JournalNode:
     """Return a node that does not fetch from other nodes."""
     return JournalNode(lambda _: disk)
+
+
+@dataclass
+class MemoryPeer:
+    """A node of a `Network` as its peers see it."""
+
+    network: Network
+    name: str
+    tells_namespace: bool = True
+
+    @property
+    def node(self) -> JournalNode:
+        if self.name in self.network.cut:
+            raise RpcConnectionError(f"{self.name} cannot be reached")
+        return self.network.nodes[self.name]
+
+    def manifest(self, journal_id: str) -> NodeManifest:
+        return self.node.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
+
+    def segment_url(self, journal_id: str, first: int, namespace: StorageInfo, manifest: NodeManifest) -> str:
+        assert manifest.from_url == f"memory://{self.name}"
+        return segment_at(self.name, first)
+
+    def storage_info(self, journal_id: str) -> StorageInfo:
+        if not self.tells_namespace:
+            raise NoSuchRpcMethodError("Unknown method getStorageInfo")
+        return self.node.get_storage_info(journal_id)
+
+    def promised_epoch(self, journal_id: str) -> int:
+        return self.node.get_journal_state(journal_id).last_promised_epoch
+
+
+def journal_of(network: Network, name: str = "a") -> HostedJournal:
+    return network.nodes[name].open_journal(JOURNAL)

@@ -1,4 +1,4 @@
-"""A `JournalDisk` in memory that loses unsynced content in a crash, and a disk whose steps fail."""
+"""A `JournalDisk` in memory that loses unsynced content in a crash, and a disk on which a chosen step fails."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MemoryOutput:
 
 
 class MemoryDisk:
-    """`JournalDisk` in memory; names are durable immediately, content only when it was synced."""
+    """`JournalDisk` in memory; names are durable immediately, and content is durable only after a sync."""
 
     def __init__(self, location: str = "memory") -> None:
         self.location = location

@@ -47,7 +47,9 @@ def _end_of_11(node: JournalNode, epoch: int) -> int:
 
 
 def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) -> None:
-    """Check that the next start finds a state that the protocol allows, with all answered changes."""
+    """Check that the next start finds a state that the protocol allows; if the call was answered, the state contains
+    its change.
+    """
     node = network.node("a", disk)
     assert node.is_formatted(JOURNAL)
     assert node.get_journal_state(JOURNAL).last_promised_epoch in (1, 2)
@@ -125,7 +127,7 @@ def test_kill_during_an_accept_is_completed_or_has_no_effect(after: bool) -> Non
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("power_cut", [False, True])
 def test_kill_during_the_replacement_of_a_copy_of_equal_length(after: bool, power_cut: bool) -> None:
-    """The same writer then ends the segment, as Hadoop's writer does on all nodes."""
+    """After the kill, the same writer ends the segment, as Hadoop's writer does on all nodes."""
     case = CASES["accept another as long"]
     seen = set()
     for at in count():
@@ -149,7 +151,7 @@ def test_kill_during_the_replacement_of_a_copy_of_equal_length(after: bool, powe
 
 @pytest.mark.parametrize("at", range(12))
 def test_failure_between_the_record_and_the_copy_is_completed_later(at: int) -> None:
-    """The node continues, and the writer then ends the segment."""
+    """After the failure, the node continues, and the writer ends the segment."""
     case = CASES["accept another as long"]
     disk, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(5, "Input/output error"), after=False)
     outcome(partial(case.operation, writer))
@@ -211,7 +213,7 @@ def test_acknowledged_promise_is_kept(after: bool) -> None:
 
 
 def test_an_unsynced_tail_that_was_accepted_survives_a_power_cut() -> None:
-    """A lagging node does not sync; it must sync before it reports the segment."""
+    """A node that lags behind does not sync its writes, so it must sync before it reports the segment."""
     network = peers()
     disk = MemoryDisk("a")
     writer = formatted(network.node("a", disk))

@@ -120,7 +120,7 @@ def _memory(node: JournalNode) -> MemoryDisk:
 def test_differing_copy_of_equal_length_is_replaced(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
 ) -> None:
-    """Hadoop's node keeps and finalizes this copy."""
+    """In this case, Hadoop's node keeps and finalizes its own copy."""
     _another(node, writer, other_batch(1, 8))
     assert node.get_journaled_edits(JOURNAL, 1, 9).count == 8
     writer.accept(1, 8, segment_at("b", 1))

@@ -258,7 +258,7 @@ def test_damaged_journal_does_not_affect_other_journals(
         done = run_cli("journalnode", "format", "--conf", conf, "--from-peers", "--journal", JOURNAL)
         assert done.code == 0, done.err
         assert done.out.startswith("j1: formatted; its damaged files are in ")
-        # promises of this node and the others are kept
+        # promises of this node and of the other nodes are kept
         assert client.get_journal_state(JOURNAL).last_promised_epoch == 1
         assert requests.get(f"{server.url}/health/ready", timeout=600).ok
     (aside,) = (place.current.parent / "damaged").iterdir()

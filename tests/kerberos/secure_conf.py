@@ -36,7 +36,7 @@ def secure(kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = No
 
 
 def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = None) -> HadoopConf:
-    """Return a NameNode's configuration with a SecondaryNameNode; both principals are the superuser."""
+    """Return a NameNode's configuration with a SecondaryNameNode; both principals map to the superuser."""
     return secure(kdc, HadoopConf(root), properties)
 
 
@@ -50,7 +50,7 @@ def private(
 def short_names() -> dict[str, str]:
     """Return name rules with which JournalNodes serve segments to NameNodes.
 
-    JournalNodes of 3.3 and newer compare short names, so both principals need the same short name.
+    JournalNodes of Hadoop 3.3 and newer compare short names, so both principals need the same short name.
     """
     if SERVER.numbers < (3, 3):
         return {}

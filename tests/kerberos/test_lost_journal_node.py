@@ -121,7 +121,7 @@ def test_a_lost_journal_node_formats_itself(
 
 
 def test_a_refusal_of_peers_is_reported_unlike_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
-    """The advice names the list, and does not suggest restarting a running service."""
+    """The advice names the access list, and does not suggest restarting a running service."""
     for conf in confs[:2]:
         policy(conf, "nobody")
     with ExitStack() as stack:

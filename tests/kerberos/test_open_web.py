@@ -1,4 +1,4 @@
-"""A web server that accepts no Kerberos logins gives the same responses as a NameNode 3.5.0."""
+"""A web server that accepts no Kerberos logins gives the same responses as a Hadoop 3.5.0 NameNode."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ OWN_KEY = "checkpointer.http.send-user-name=true"
 
 
 class _OpenServer(ThreadingHTTPServer):
-    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous`: whether it also serves
-    others.
+    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous`: whether the server also serves
+    other callers.
     """
 
     anonymous = True

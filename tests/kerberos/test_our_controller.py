@@ -1,4 +1,4 @@
-"""Our failover controller logs in to its NameNode, and refuses requests of other users."""
+"""Our failover controller logs in to its NameNode, and refuses requests from other users."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_refusal_names_the_actual_and_the_expected_callers(realm: Kdc, node: J
     )
     for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
         assert expected in message
-    # a known caller that is refused still receives a token and a cookie, as from Hadoop
+    # a known caller that is refused still receives a token and a cookie, as in Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
 

@@ -1,6 +1,6 @@
 """Real NameNodes write to our JournalNodes and read from them, with privacy and HTTPS only.
 
-Our commands also work there.
+Our commands also work in such a cluster.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
     with stub(conf) as node:
         before = node.images.checkpoint_txid
         node.namespace.mkdirs("/made")
-        # Hadoop's secondary runs as a daemon, because `-checkpoint force` of 2.7 uploads without the keytab
+        # Hadoop's secondary runs as a daemon, because `-checkpoint force` of Hadoop 2.7 uploads without the keytab
         with SecondaryNameNode(conf):
             wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
 

@@ -86,7 +86,7 @@ def test_the_daemon_checkpoints_with_each_protection(namenode: NameNode, tmp_pat
 
 @pytest.mark.deep
 def test_the_daemon_survives_expired_tickets_and_a_new_key(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
-    """Tickets last 20 seconds, the KDC is stopped until they end, and the key changes.
+    """Tickets last 20 seconds, the KDC is stopped until the tickets end, and the key changes.
 
     A command that requests a checkpoint needs its own ticket; while the KDC is stopped, a cookie replaces the ticket.
     """
@@ -238,7 +238,7 @@ def test_a_protocol_for_other_principals_is_refused(namenode: NameNode, tmp_path
 
 
 def test_a_backup_node_checkpoints_without_a_stream(namenode: NameNode, tmp_path: Path) -> None:
-    """Hadoop's NameNode calls a backup node as the registering user, for which it has no ticket."""
+    """Hadoop's NameNode calls a backup node as the registering user, for whom the NameNode has no ticket."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
     with OurDaemon.backup(conf) as daemon:

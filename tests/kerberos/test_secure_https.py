@@ -63,7 +63,7 @@ SECONDARY = "dfs.namenode.secondary.https-address"
 
 
 def test_our_secondary_and_commands_with_https_only(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
-    """The daemon reaches the NameNode through taps, and the command reaches the daemon through them."""
+    """The daemon reaches the NameNode through taps, and the command reaches the daemon through another tap."""
     with ExitStack() as stack:
         namenode = stack.enter_context(NameNode(private(kdc, HadoopConf(tmp_path / "nn"))))
         taps = Taps(stack)

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 @dataclass
 class Site:
-    """An active nn1 that writes to one JournalNode; `conf` is our standby's, in place of nn2."""
+    """An active nn1 that writes to one JournalNode; `conf` is the configuration of our standby, which replaces nn2."""
 
     active: NameNode
     conf: HadoopConf

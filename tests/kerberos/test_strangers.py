@@ -73,7 +73,7 @@ def test_a_writer_is_served_despite_hostile_clients(realm: Kdc, tmp_path: Path) 
 
 @pytest.mark.deep
 def test_checkpoints_are_made_despite_hostile_clients(realm: Kdc, tmp_path: Path) -> None:
-    """Our secondary checkpoints a stub while hostile clients occupy each port of both."""
+    """Our secondary checkpoints a stub while hostile clients occupy each port of the secondary and of the stub."""
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}
     ours = private(realm, HadoopConf(tmp_path / "ours", {**conf.properties, **own}), SHORT)

@@ -1,6 +1,6 @@
 """Permissions of the stub and of our JournalNode, compared with Hadoop's own servers for the same requests.
 
-Here, Hadoop requires Kerberos on all of its pages, as our servers always do, and serves only HTTPS.
+In these tests, Hadoop requires Kerberos on all of its pages, as our servers always do, and serves only HTTPS.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
 # Hadoop 3 servers have no /metrics
 STATE = ("/jmx",) if SERVER.is_3 else ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
-# a JournalNode 3.3 formats with its own layout, and refuses others in requests
+# a Hadoop 3.3 JournalNode formats with its own layout, and refuses other layouts in requests
 STORAGE = replace(NAMESPACE, layout_version=SERVER.layout)
 SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={STORAGE.colon_string()}"
 OTHERS = ("/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
@@ -96,7 +96,7 @@ def test_permissions_on_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_pat
 def test_permissions_on_pages_and_calls_of_the_journal_node(
     hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool
 ) -> None:
-    """Compare both servers after a journal with a segment was written to them."""
+    """Compare both servers after a journal with a segment was written to each server."""
     names = short_names()
     settings = {**login_on_all_pages(realm, tmp_path), **NAMES, **names} | (ADMINISTRATORS if limited else {})
     requests = list(product(METHODS, (*STATE, SEGMENT, *OTHERS)))

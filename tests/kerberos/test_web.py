@@ -68,7 +68,7 @@ def web(kdc: Kdc) -> Iterator[Web]:
 
 
 def test_beans_are_requested_without_a_token_first(web: Web) -> None:
-    """Most clusters leave /jmx open, which needs no ticket."""
+    """On most clusters, /jmx is open, and a request needs no ticket."""
     assert ask_http(web.url, timeout=600) == (BEAN, 0.0)
     assert web.asked == [("GET", False, 0), ("GET", True, 0)]
     assert ask_acceptance(web.url, timeout=600).last_txid == 5

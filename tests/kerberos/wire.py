@@ -29,7 +29,8 @@ def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
 
 
 class Wire:
-    """A context manager that captures TCP bytes of this host's ports; it skips the test if this is not permitted.
+    """A context manager that captures TCP bytes of this host's ports; it skips the test if the capture is not
+    permitted.
 
     Attributes:
         flows: bytes by connection and direction (source port, target port).

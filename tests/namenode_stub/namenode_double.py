@@ -110,7 +110,7 @@ class NamenodeDouble(RecordedNamespace):
         # fixed ports, because the NameNode may be restarted
         self.rpc_port, self.http_port = free_port(), free_port()
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.start()
@@ -160,7 +160,9 @@ class NamenodeDouble(RecordedNamespace):
         return Addresses(f"127.0.0.1:{self.rpc_port}", f"127.0.0.1:{self.http_port}")
 
     def refusal(self, txid: int) -> str | None:
-        """Return ImageServlet 3.4.1's refusal of an image that arrives now, or None if it accepts the image."""
+        """Return the refusal by ImageServlet of Hadoop 3.4.1 of an image that arrives now, or None if it accepts the
+        image.
+        """
         if self.recent is None:
             return None
         period, transactions = self.recent
@@ -184,7 +186,7 @@ class NamenodeDouble(RecordedNamespace):
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def beans(self) -> list[Bean]:
-        """Return the beans of its /jmx; the state in FSNamesystem is that before a failover."""
+        """Return the beans of its /jmx; FSNamesystem contains the state before a failover."""
         system = {
             "tag.HAState": "active",
             "LastCheckpointTime": int(self.checkpointed_at * 1000),
@@ -413,7 +415,7 @@ class _Web:
         return answer(environ, start_response)
 
     def _break_off(self, fault: str | RemoteError) -> None:
-        """Close the connection; with "hang", only once requests are released."""
+        """Close the connection; if `fault` is "hang", first wait until the test releases the requests."""
         if fault == "hang":
             self._node.hang()
         raise ConnectionAbortedError("the test wants it so")

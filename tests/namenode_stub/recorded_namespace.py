@@ -1,4 +1,6 @@
-"""A recorded namespace: images and edits of a real NameNode, which it writes and streams segment by segment."""
+"""A recorded namespace: the images of a real NameNode, and its edits, which are written and streamed segment by
+segment.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ class RecordedNamespace:
         written: the newest transaction.
         segment: first transaction of the open segment.
         busy: whether each segment after the recorded segments contains a change.
-        keeps_edits: whether it never purges segments, like a NameNode that retains extra edits.
+        keeps_edits: whether the namespace never purges segments, like a NameNode that retains extra edits.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         batches: returns the sizes of the batches in which a given number of transactions is streamed.
         streams: streams to backup nodes by their RPC address.
@@ -97,7 +99,7 @@ class RecordedNamespace:
         return self.folder / image_name(txid)
 
     def take(self, txid: int, content: bytes) -> None:
-        """Store an image like a NameNode, and purge everything older than the second newest image."""
+        """Store an image as a NameNode does, and purge everything older than the second newest image."""
         path = self.image(txid)
         path.write_bytes(content)
         path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
@@ -116,10 +118,10 @@ class RecordedNamespace:
                 each.unlink()
 
     def save_namespace(self, *, upgrade: bool = False) -> None:
-        """End the segment and save an image at its end, like `dfsadmin -saveNamespace`.
+        """End the segment and save an image at its end, as `dfsadmin -saveNamespace` does.
 
         Args:
-            upgrade: whether to act like a start with `-upgrade`, which leaves no older image.
+            upgrade: whether to act as at a start with `-upgrade`, which leaves no older image.
         """
         base = self.checkpoint_txid
         self.roll()

@@ -134,5 +134,5 @@ def serving(config: StubConfig, user: str) -> Iterator[tuple[NameNodeStub, Dfs]]
 
 
 def without_clocks(tree: list[Any]) -> list[Any]:
-    """Return the tree without the times that a 2.7 replay reads from its clock."""
+    """Return the tree without the times that replay of Hadoop 2.7 reads from its clock."""
     return [dataclasses.replace(each, mtime=0) if each.type == "DIRECTORY" else each for each in tree]

@@ -29,6 +29,7 @@ def test_automatic_failover_loses_no_acknowledged_change(tmp_path: Path) -> None
     reported = demo.console.file.getvalue()
     assert f" {demo.gaps[0].milliseconds} ms without an acknowledgement" in reported
     fenced = demo.site.fence_log.read_text().splitlines()
-    # a NameNode that answers is asked to stand down; others are fenced, which is more frequent on a busy machine
+    # a NameNode that answers is asked to stand down; other NameNodes are fenced, which is more frequent on a busy
+    # machine
     assert len(fenced) >= sum(each[0] != "asked" for each in happenings)
     assert all(process.poll() is not None for process in demo.processes)

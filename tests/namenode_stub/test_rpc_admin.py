@@ -121,7 +121,7 @@ def test_metasave_writes_its_report(tmp_path: Path, layout: int, waiting: str) -
     logs.mkdir()
     with serving(rpc_config(tmp_path, layout, log_directory=logs), ME) as (stub, dfs):
         stub.namespace.create("/d")
-        block = stub.namespace.add_block("/d")
+        block = stub.namespace.files.add_block("/d")
         for _ in range(2):
             meta_save(dfs, "report")
         lines = (logs / "report").read_text().splitlines()

@@ -158,8 +158,8 @@ def test_required_bytes_and_files_of_directives(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         dfs.mkdirs("/d/below")
         stub.namespace.create("/d/f")
-        stub.namespace.add_block("/d/f")
-        stub.namespace.complete("/d/f", 100)
+        stub.namespace.files.add_block("/d/f")
+        stub.namespace.files.close("/d/f", 100)
         dfs.touch("/d/empty")
         pool(dfs, "add", "small", limit=250)
         add(dfs, directive(path="/d", pool="small", replication=2))

@@ -192,7 +192,7 @@ def test_refused_calls_have_hadoops_exception_and_no_effect(pair: Pair) -> None:
     dfs.touch("/f")
     dfs.create("/open")
     dfs.call("createSymlink", link_to("/f", "/link"), pb.EmptyProto)
-    stub.namespace.set_quota("/small", 1, -1)
+    stub.namespace.attributes.set_quota("/small", 1, -1)
     before, last = stub.namespace.walk(), stub.namespace.transactions.last_txid
     assert [refused(dfs, call) for _, call in REFUSED] == [name for name, _ in REFUSED]
     assert stub.namespace.walk() == before
@@ -324,8 +324,8 @@ def test_queries_with_constant_responses(dfs: Dfs) -> None:
 def test_blocks_are_reported_without_locations(pair: Pair) -> None:
     stub, dfs = pair
     stub.namespace.create("/f")
-    block = stub.namespace.add_block("/f")
-    stub.namespace.complete("/f", 7)
+    block = stub.namespace.files.add_block("/f")
+    stub.namespace.files.close("/f", 7)
     info = dfs.call("getLocatedFileInfo", pb.GetLocatedFileInfoRequestProto(src="/f"), pb.FileStatusResponseProto).fs
     assert info.length == 7
     assert [(each.b.blockId, each.b.numBytes, len(each.locs)) for each in info.locations.blocks] == [(block, 7, 0)]

@@ -237,9 +237,9 @@ def test_files_below_an_erasure_coded_directory_inherit_its_policy(tmp_path: Pat
         assert dfs.call("setReplication", pb.SetReplicationRequestProto(src="/d/coded", replication=2), pb.ResultProto)
         # The blocks of an erasure-coded file are block groups.
         stub.namespace.create("/d/grouped")
-        groups = [stub.namespace.add_block("/d/grouped") for _ in range(2)]
+        groups = [stub.namespace.files.add_block("/d/grouped") for _ in range(2)]
         assert groups == [-(1 << 63) + 16, -(1 << 63) + 32]
-        stub.namespace.complete("/d/grouped", 5)
+        stub.namespace.files.close("/d/grouped", 5)
         assert stub.namespace.status("/d/grouped").length == 6 * (128 << 20) + 5
         dfs.call(
             "truncate", pb.TruncateRequestProto(src="/d/e/replicated", newLength=0, clientName="c"), pb.ResultProto

@@ -29,7 +29,7 @@ def report(dfs: Dfs, path: str, first: str, second: str) -> list[str]:
 
 
 def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.SnapshotDiffReportListingProto], bool]:
-    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier one."""
+    """Return all pages, requested as Hadoop 3's client does, and whether the first state is the earlier state."""
     pages = []
     cursor = pb.SnapshotDiffReportCursorProto(startPath=b"", index=-1)
     while True:
@@ -44,7 +44,7 @@ def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.Snaps
 
 
 def as_listed(pages: list[pb.SnapshotDiffReportListingProto]) -> set[str]:
-    """Return entries from the earlier state's view, as in SnapshotDiffReportGenerator."""
+    """Return the entries as seen from the earlier state, as in SnapshotDiffReportGenerator."""
     found = set()
     moved = {entry.fileId for page in pages for entry in page.deletedEntries if entry.isReference}
     for page in pages:
@@ -137,8 +137,8 @@ def test_modified_files_and_directories_are_reported(tmp_path: Path) -> None:
         for name in ("longer", "coded", "touched", "replicated"):
             dfs.touch(f"/s/{name}")
         stub.namespace.create("/s/cut")
-        stub.namespace.add_block("/s/cut")
-        stub.namespace.complete("/s/cut", 100)
+        stub.namespace.files.add_block("/s/cut")
+        stub.namespace.files.close("/s/cut", 100)
         dfs.allow("/s")
         dfs.snapshot("/s", "s0")
         # Times are not compared, but permissions, replication, attributes and lengths are.

@@ -86,11 +86,11 @@ def test_a_file_in_a_snapshot_keeps_its_length(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         stub.namespace.mkdirs("/s")
         stub.namespace.create("/s/f")
-        stub.namespace.add_block("/s/f")
-        stub.namespace.complete("/s/f", 7)
+        stub.namespace.files.add_block("/s/f")
+        stub.namespace.files.close("/s/f", 7)
         dfs.allow("/s")
         dfs.snapshot("/s", "a")
-        stub.namespace.set_owner("/s/f", "bob")
+        stub.namespace.attributes.set_owner("/s/f", "bob")
         stub.namespace.create("/s/f", overwrite=True)
         info, now = dfs.info("/s/.snapshot/a/f"), dfs.info("/s/f")
         assert info is not None

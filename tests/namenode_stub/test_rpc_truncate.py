@@ -25,8 +25,8 @@ def write(stub: NameNodeStub, path: str, blocks: int = 3, last: int = 100) -> No
     """Write a closed file of some blocks, the last with `last` bytes."""
     stub.namespace.create(path)
     for _ in range(blocks):
-        stub.namespace.add_block(path)
-    stub.namespace.complete(path, last)
+        stub.namespace.files.add_block(path)
+    stub.namespace.files.close(path, last)
 
 
 def lengths(stub: NameNodeStub, path: str) -> list[int]:
@@ -67,7 +67,7 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
         logged = logged_since(stub, first)
         assert summary(logged) == ["SET_GENSTAMP_V2", "TRUNCATE"]
         block_id, size, genstamp = blocks[1]
-        # As logged by 2.7.3: the block with its previous length and the generation stamp of its recovery.
+        # As Hadoop 2.7.3 logs it: the block with its previous length and the generation stamp of its recovery.
         assert logged[1].truncate_block == (block_id, size, logged[0].genstamp)
         assert logged[0].genstamp > genstamp
         status = stub.namespace.status("/f")
@@ -81,11 +81,11 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
     with serving(config, ME) as (stub, dfs):
         assert stub.namespace.walk() == before
         assert refused(dfs, lambda d: truncate(d, "/f", 5)) == "AlreadyBeingCreatedException"
-        stub.namespace.complete("/f", 7)
+        stub.namespace.files.close("/f", 7)
         assert lengths(stub, "/f") == [BLOCK, 7]
         write(stub, "/g", blocks=1)
         assert not truncate(dfs, "/g", 30)
-        stub.namespace.complete("/g", 30)
+        stub.namespace.files.close("/g", 30)
         stamps = [genstamp for _, _, genstamp in stub.namespace.status("/g").blocks]
         assert (lengths(stub, "/g"), stamps) == ([30], [logged_since(stub, 0)[-2].truncate_block.genstamp])
         before = stub.namespace.walk()
@@ -118,7 +118,7 @@ def test_truncation_copies_a_block_that_a_snapshot_needs(tmp_path: Path, layout:
         assert logged[2].truncate_block == (logged[0].block_id, 0, logged[1].genstamp)
         found = stub.namespace.status("/d/f").blocks
         assert found == (blocks[0], (logged[0].block_id, 7, logged[1].genstamp))
-        stub.namespace.complete("/d/f", 7)
+        stub.namespace.files.close("/d/f", 7)
         # A block that the snapshot no longer needs is truncated in place.
         first = stub.namespace.transactions.last_txid
         assert not truncate(dfs, "/d/f", BLOCK + 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.errors import StorageError
-from hadoop_common.tls.settings import WebAddresses
 from journal.segment_file import list_segments
 from namenode_stub.active_namespace import ActiveNamespace, OperationRefusedError
 from namenode_stub.node import NameNodeStub
@@ -40,14 +37,14 @@ def client(names: ActiveNamespace, number: int, count: int) -> None:
                     names.create(path)
                 case 2:
                     names.create(path)
-                    names.add_block(path)
-                    names.complete(path, step)
+                    names.files.add_block(path)
+                    names.files.close(path, step)
                 case 3:
                     names.rename(shared, f"/shared/{chance.randrange(5)}")
                 case 4:
                     names.delete(f"/shared/{chance.randrange(5)}", recursive=chance.randrange(10) == 0)
                 case _:
-                    names.set_permission(shared, chance.choice([0o700, 0o755]))
+                    names.attributes.set_permission(shared, chance.choice([0o700, 0o755]))
 
 
 def test_changes_of_concurrent_clients_survive_a_restart(tmp_path: Path) -> None:
@@ -139,30 +136,3 @@ def test_seen_txid_is_written_after_its_transaction_is_durable(tmp_path: Path, m
         assert (tmp_path / "name/current/seen_txid").read_text() == f"{first}\n"
         assert (tmp_path / "shared/current/seen_txid").read_text() == f"{first}\n"
     assert durable == [True] * 6
-
-
-def test_the_log_is_rolled_automatically(tmp_path: Path) -> None:
-    with NameNodeStub(formatted(tmp_path, roll_transactions=3, roll_period=0.2)) as stub:
-        for number in range(5):
-            stub.namespace.mkdirs(f"/{number}")
-        wait_until("a roll", lambda: stub.namespace.transactions.log.segment_first_txid > 1)
-
-
-def test_a_second_stub_is_refused(tmp_path: Path) -> None:
-    config = formatted(tmp_path)
-    with NameNodeStub(config) as stub:
-        with pytest.raises(StorageError, match="is held by"), NameNodeStub(config):
-            pass
-        stub.namespace.mkdirs("/still-here")
-    assert [status.path for status in restarted_tree(config)] == ["/", "/still-here"]
-
-
-def test_a_failed_start_releases_the_storage_locks(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        config = formatted(tmp_path, web=WebAddresses(taken.getsockname()))
-        with pytest.raises(Exception, match="cannot listen"), NameNodeStub(config):
-            pass
-    assert not list((tmp_path / "name/current").glob("edits_inprogress_*"))
-    assert len(restarted_tree(replace(config, web=WebAddresses(("127.0.0.1", 0))))) == 1

@@ -75,21 +75,23 @@ def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path)
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         stub.namespace.create("/a/open")
-        stub.namespace.add_block("/a/open")
+        stub.namespace.files.add_block("/a/open")
         first = stub.active.roll()
         image = checkpoint_of(config, tmp_path / "scratch")
         assert_equals_state(image, stub, first)
 
 
 def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image contains the state of its moment, because renumbering by one write does not affect the next write."""
+    """Every image contains the state at the time of its write, because renumbering by one write does not affect the
+    next write.
+    """
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):
             namespace.mkdirs(path)
         for path in ("/s/f", "/s/g", "/s/d/h"):
             namespace.create(path)
-            namespace.complete(path)
+            namespace.files.close(path)
 
         def perform(op: ops.EditOp) -> None:
             with namespace.transactions.change("test"):
@@ -101,7 +103,7 @@ def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig,
                 lambda: perform(ops.CreateSnapshotOp(snapshot_root="/s", snapshot_name="s0", mtime=7)),
                 lambda: namespace.rename("/s/f", "/z/f"),
                 lambda: namespace.rename("/s/g", "/z/g"),
-                lambda: namespace.set_permission("/s/d/h", 0o600),
+                lambda: namespace.attributes.set_permission("/s/d/h", 0o600),
             ],
             [lambda: namespace.delete("/z/f"), lambda: namespace.rename("/s/d", "/z/d")],
             [
@@ -193,7 +195,7 @@ def test_images_and_segments_are_served_during_a_purge(config: StubConfig, tmp_p
 
 
 def forged(txid: int) -> bytes:
-    """Return an image whose only directories contain each other."""
+    """Return an image with two directories that contain each other and are not below the root."""
     sections = dict(minimal_sections(txid))
     directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2)]
     for directory in directories:

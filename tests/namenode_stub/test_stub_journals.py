@@ -81,7 +81,7 @@ def test_journals_from_the_configuration(tmp_path: Path) -> None:
         directory.mkdir()
     journals = open_edit_journals(config, [])
     found = [(journal_name(each.journal), each.required, each.shared) for each in journals.members]
-    # journals that a standby reads come first, then those that the NameNode requires
+    # journals that a standby reads come first, then journals that the NameNode requires
     assert found == [
         (NOBODY, True, True),
         (str(tmp_path / "needed/current"), True, False),

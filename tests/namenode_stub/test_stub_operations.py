@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,18 @@ def test_all_operations_survive_a_restart(tmp_path: Path, layout: int) -> None:
         assert names.mkdirs("/a/b/c", mode=0o1777, user="alice", group="staff")
         assert not names.mkdirs("/a/b")
         names.create("/a/f", replication=2)
-        first, second = names.add_block("/a/f"), names.add_block("/a/f")
+        first, second = names.files.add_block("/a/f"), names.files.add_block("/a/f")
         assert second == first + 1
-        names.complete("/a/f", 17)
+        names.files.close("/a/f", 17)
         names.create("/a/open")
-        names.add_block("/a/open")
+        names.files.add_block("/a/open")
         names.rename("/a/f", "/a/b/g")
-        names.set_permission("/a/b/g", 0o600)
-        names.set_owner("/a/b/g", user="bob")
-        names.set_times("/a/b/g", mtime=5, atime=6)
-        assert names.set_replication("/a/b/g", 4)
-        assert not names.set_replication("/a", 4)
-        names.set_quota("/a", 100, -1)
+        names.attributes.set_permission("/a/b/g", 0o600)
+        names.attributes.set_owner("/a/b/g", user="bob")
+        names.attributes.set_times("/a/b/g", mtime=5, atime=6)
+        assert names.attributes.set_replication("/a/b/g", 4)
+        assert not names.attributes.set_replication("/a", 4)
+        names.attributes.set_quota("/a", 100, -1)
         names.create("/a/gone")
         assert names.delete("/a/gone")
         assert not names.delete("/a/gone")
@@ -99,12 +100,12 @@ REFUSALS: list[Callable[[ActiveNamespace], Any]] = [
     lambda n: n.create("/d/new", replication=0),
     lambda n: n.create("/d/new", replication=1 << 20),
     lambda n: n.create("/d/new", client="x" * 70000),
-    lambda n: n.add_block("/f"),
-    lambda n: n.add_block("/d"),
-    lambda n: n.add_block("/missing"),
-    lambda n: n.complete("/f"),
-    lambda n: n.complete("/open", -1),
-    lambda n: n.complete("/open", BLOCK + 1),
+    lambda n: n.files.add_block("/f"),
+    lambda n: n.files.add_block("/d"),
+    lambda n: n.files.add_block("/missing"),
+    lambda n: n.files.close("/f"),
+    lambda n: n.files.close("/open", -1),
+    lambda n: n.files.close("/open", BLOCK + 1),
     lambda n: n.rename("/missing", "/x"),
     lambda n: n.rename("/f", "/d"),
     lambda n: n.rename("/f", "/d", overwrite=True),
@@ -116,15 +117,15 @@ REFUSALS: list[Callable[[ActiveNamespace], Any]] = [
     lambda n: n.rename("/f", "/missing/x"),
     lambda n: n.delete("/full"),
     lambda n: n.delete("/", recursive=True),
-    lambda n: n.set_permission("/missing", 0o600),
-    lambda n: n.set_permission("/f", 0o7777777),
-    lambda n: n.set_owner("/f", user="x" * (1 << 26)),
-    lambda n: n.set_times("/f", mtime=-2),
-    lambda n: n.set_times("/f", mtime=1 << 70),
-    lambda n: n.set_replication("/f", 0),
-    lambda n: n.set_quota("/f", 1, 1),
-    lambda n: n.set_quota("/d", 0, 1),
-    lambda n: n.set_quota("/d", 1, 1 << 80),
+    lambda n: n.attributes.set_permission("/missing", 0o600),
+    lambda n: n.attributes.set_permission("/f", 0o7777777),
+    lambda n: n.attributes.set_owner("/f", user="x" * (1 << 26)),
+    lambda n: n.attributes.set_times("/f", mtime=-2),
+    lambda n: n.attributes.set_times("/f", mtime=1 << 70),
+    lambda n: n.attributes.set_replication("/f", 0),
+    lambda n: n.attributes.set_quota("/f", 1, 1),
+    lambda n: n.attributes.set_quota("/d", 0, 1),
+    lambda n: n.attributes.set_quota("/d", 1, 1 << 80),
     lambda n: n.status("/missing"),
     lambda n: n.listing("/f/x"),
 ]
@@ -136,7 +137,7 @@ def test_refused_operations_have_no_effect(config: StubConfig, stub: NameNodeStu
     names.mkdirs("/full/x")
     for path in ("/f", "/open"):
         names.create(path)
-    names.complete("/f")
+    names.files.close("/f")
     before, last = names.walk(), names.transactions.log.last_txid
     for attempt in REFUSALS:
         with pytest.raises(OperationRefusedError):
@@ -157,16 +158,16 @@ NUMBERS = st.integers(-2, 600) | st.sampled_from([BLOCK, 1 << 31, 1 << 63, -(1 <
 OPERATIONS = st.one_of(
     st.tuples(st.just("mkdirs"), PATHS),
     st.tuples(st.just("create"), PATHS),
-    st.tuples(st.just("add_block"), PATHS),
-    st.tuples(st.just("complete"), PATHS, NUMBERS),
+    st.tuples(st.just("files.add_block"), PATHS),
+    st.tuples(st.just("files.close"), PATHS, NUMBERS),
     st.tuples(st.just("rename"), PATHS, PATHS),
     st.tuples(st.just("delete"), PATHS),
-    st.tuples(st.just("set_permission"), PATHS, NUMBERS),
-    st.tuples(st.just("set_owner"), PATHS, NAMES, NAMES),
-    st.tuples(st.just("set_times"), PATHS, NUMBERS, NUMBERS),
-    st.tuples(st.just("set_replication"), PATHS, NUMBERS),
-    st.tuples(st.just("set_quota"), PATHS, NUMBERS, NUMBERS),
-    st.tuples(st.just("roll")),
+    st.tuples(st.just("attributes.set_permission"), PATHS, NUMBERS),
+    st.tuples(st.just("attributes.set_owner"), PATHS, NAMES, NAMES),
+    st.tuples(st.just("attributes.set_times"), PATHS, NUMBERS, NUMBERS),
+    st.tuples(st.just("attributes.set_replication"), PATHS, NUMBERS),
+    st.tuples(st.just("attributes.set_quota"), PATHS, NUMBERS, NUMBERS),
+    st.tuples(st.just("transactions.roll")),
 )
 
 
@@ -178,7 +179,7 @@ def test_any_operations_are_refused_or_survive_a_restart(calls: list[tuple[Any, 
         with NameNodeStub(config) as stub:
             for name, *arguments in calls:
                 try:
-                    getattr(stub.namespace, name)(*arguments)
+                    attrgetter(name)(stub.namespace)(*arguments)
                 except OperationRefusedError:
                     continue
             assert stub.fail_stop.reason == ""

@@ -64,7 +64,9 @@ class Elsewhere:
 
 
 class Store:
-    """Two image folders, one with edits, and another edits directory; segments as in `SEGMENTS`."""
+    """Two image folders, one of which also contains edits, and a separate edits directory; the segments are those in
+    `SEGMENTS`.
+    """
 
     def __init__(self, root: Path, *more: JournalMember, **changes: int) -> None:
         self.images = [root / "name/current", root / "images/current"]

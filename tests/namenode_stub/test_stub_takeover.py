@@ -40,7 +40,7 @@ def test_after_a_takeover_the_old_active_stops_at_its_next_write(quorum: Quorum,
         with ha(standby) as client:
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
             client.transition_to_active()
-            client.transition_to_active()  # no effect, because it is already active
+            client.transition_to_active()  # no effect, because the NameNode is already active
             assert client.service_status() == ServiceStatus(HAState.ACTIVE, True)
         assert standby.namespace.walk() == before
         lost = mkdirs(active, "/lost")
@@ -88,7 +88,7 @@ def test_a_call_repeated_after_the_takeover_is_not_performed_twice(quorum: Quoru
 
 
 def test_repeated_graceful_transitions(quorum: Quorum, tmp_path: Path) -> None:
-    """A graceful transition: no failure, and every segment continues the previous one."""
+    """Nothing fails in a graceful transition, and every segment continues the previous segment."""
     with running(quorum, tmp_path) as (one, two):
         made = set()
         for turn in range(3):
@@ -122,7 +122,7 @@ def test_acknowledged_changes_survive_a_takeover_on_bookkeeper(tmp_path: Path, m
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new one
+    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new active NameNode
     continues.
     """
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
@@ -342,7 +342,7 @@ def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum
         image = checkpoint_of(first, tmp_path / "scratch")
         digest, info = read_md5_file(image).hex(), active.images.storage_info()
         assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
-        # the quorum is purged like the directories; a slow node may be purged slightly later
+        # the quorum is purged as the directories are; a slow node may be purged slightly later
         kept = int(image.name[-19:]) + 1
         wait_until("the purge", lambda: [list_segments(node.current)[0].first for node in quorum.nodes] == [kept] * 3)
         active.active.roll()

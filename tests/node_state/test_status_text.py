@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node_state.state import CheckpointRecord, NodeState, TargetState, as_json
+from node_state.state import CheckpointRecord, LeaderState, NodeState, TargetState, as_json
 from node_state.text import status_lines
 
 NOW = 1_000_000.0
@@ -53,6 +53,18 @@ def test_status_line_of_a_namenode(target: TargetState, message: str) -> None:
     assert found == message
 
 
+def test_status_names_the_leader_of_several_daemons() -> None:
+    leader = LeaderState(lock="zk:2181", claim="following", leader="host2:9868")
+    assert ("leadership", "stands by, host2:9868 is the leader") in lines(leader=leader)
+    assert "leadership" not in dict(lines())
+
+
+def test_status_without_any_known_transaction() -> None:
+    assert dict(lines(image_txid=-1, journal_txid=-1, transactions_behind=0))["edits"] == (
+        "0 transactions without an image"
+    )
+
+
 def test_alarm_is_followed_by_its_next_step() -> None:
     found = lines(alarms=("it is full", "it is late"), next_steps={"it is full": "Free space."}, cluster_id="CID-1")
     start = found.index(("alarm", "it is full"))
@@ -62,7 +74,13 @@ def test_alarm_is_followed_by_its_next_step() -> None:
 
 def test_status_lines_of_the_last_checkpoint() -> None:
     seconds = {"fetch": 2.0, "load": 1.0, "replay": 3.0, "save": 4.0, "upload": 0.5}
-    record = CheckpointRecord(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
+    record = CheckpointRecord(saved_at=NOW - 60, saved_txid=9, last_reason="txns", last_seconds=seconds)
     found = dict(lines(image_txid=9, record=record))
     assert found["last took"] == "fetch 2.0 s, load 1.0 s, replay 3.0 s, save 4.0 s, upload 0.5 s"
     assert found["image"].endswith("(by transactions)")
+
+
+def test_time_of_another_image_is_not_shown() -> None:
+    """The newest image was fetched after the last checkpoint, or the last checkpoint made a rollback image."""
+    record = CheckpointRecord(saved_at=NOW - 60, saved_txid=389, last_reason="forced", image_bytes=8800)
+    assert dict(lines(image_txid=237, record=record))["image"] == "txid 237"

@@ -1,4 +1,4 @@
-"""Rows of the table `inodes` from the XML of Hadoop's viewer."""
+"""Rows of the `inodes` table from the XML of Hadoop's viewer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def inode_rows(oiv: OivTables) -> Iterator[Row]:
 
 def _file(inode: Element) -> dict[str, Any]:
     sizes = [number(block, "numBytes") for block in inode.findall("blocks/block")]
-    # the viewer of 2.7 misspells the tag
+    # the viewer of Hadoop 2.7 misspells the tag
     block_size = inode.findtext("preferredBlockSize") or inode.findtext("perferredBlockSize")
     striped = inode.findtext("blockType") == "STRIPED"
     return {

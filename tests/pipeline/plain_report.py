@@ -70,7 +70,7 @@ class PlainReport:
     A row may have more columns than the table, and a missing number is 0.
 
     Attributes:
-        rows: all inodes of the current tree, with the columns of the table `inodes`. The rows of `attributes` and
+        rows: all inodes of the current tree, with the columns of the `inodes` table. The rows of `attributes` and
             `open_files` come from `random_rows`.
     """
 
@@ -213,7 +213,7 @@ class PlainReport:
             return row.get("storage_policy") or next(filter(None, above), "(NameNode's default)")
 
         plain: dict[str, Callable[[Row], Any]] = {
-            "by_replication": lambda row: str(row["replication"]),
+            "by_replication": lambda row: str(row["replication"] or "(erasure-coded)"),
             "by_storage_policy": effective,
             "by_erasure_coding": lambda row: row.get("ec_policy") or "(replicated)",
         }

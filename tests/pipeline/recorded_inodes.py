@@ -30,7 +30,7 @@ def read(path: Path, scratch: Path, columns: Sequence[str] = READER.table.names,
 
 
 def delimited_row(row: Row, zone: tzinfo | None = UTC) -> str:
-    """Format a row like `hdfs oiv -p Delimited` of Hadoop 2.7.3, by default in the process's time zone."""
+    """Format a row as `hdfs oiv -p Delimited` of Hadoop 2.7.3 does, by default in the process's time zone."""
     times = [(row[name] or EPOCH).astimezone(zone).strftime("%Y-%m-%d %H:%M") for name in ("mtime", "atime")]
     numbers = ("block_size", "block_count", "length", "ns_quota", "ds_quota")
     cells = [row["path"], row["replication"] or 0, *times, *(row[name] or 0 for name in numbers)]

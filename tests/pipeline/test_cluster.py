@@ -14,7 +14,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from bench.generate import generate_edits, generate_image
+from bench.shape_edits import write_scattered
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from checkpointer.merging.offline import merge_directory, plan_directory
 from pipeline import read_image
 from pipeline.tables.inodes import INODES
@@ -126,8 +128,8 @@ def merge_job(cluster: SparkCluster, storage: Path, shared: bool, conf: dict[str
 def storage_directory(folder: Path) -> Path:
     files = scaled(20_000, quick=4_000)
     (folder / "current").mkdir(parents=True)
-    generate_image(folder / "current", files)
-    generate_edits(folder / "current", files, files // 5)
+    write_shape(folder / "current", layout := Layout(PLAIN, files))
+    write_scattered(folder / "current", layout, files // 5)
     return folder
 
 
@@ -161,7 +163,7 @@ def test_executors_of_a_worker_share_an_index_until_the_application_ends(
     tmp_path_factory: pytest.TempPathFactory, sent: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("executors")
-    image = generate_image(folder, 20_000)
+    image = write_shape(folder, Layout(PLAIN, 20_000))
     with SparkCluster(folder, workers=1, executors=2) as cluster:
         # the pipeline treats viewfs as a remote file system, although it contains the local files
         source = f"viewfs://local{image}" if sent else str(image)
@@ -193,7 +195,7 @@ def test_a_table_of_two_workers_equals_that_of_one_machine(
 
 @pytest.mark.deep
 def test_an_executor_killed_during_a_job_loses_no_row(cluster: SparkCluster, tmp_path: Path) -> None:
-    image = generate_image(tmp_path, 20_000)
+    image = write_shape(tmp_path, Layout(PLAIN, 20_000))
     target = tmp_path / "inodes.parquet"
     gate = Gate(tmp_path / "gate", free=3)
     words = [str(image), str(target), "8"]

@@ -11,7 +11,8 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
-from bench.generate import generate_image
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from image_format.errors import ImageFormatError
 from pipeline import read_image
 from pipeline.direct_parquet import write_parquet
@@ -43,7 +44,7 @@ def test_the_rows_equal_those_of_the_data_source(spark: SparkSession, tmp_path: 
 
 
 def test_each_partition_becomes_one_file(spark: SparkSession, tmp_path: Path) -> None:
-    image = generate_image(tmp_path, 1_000)
+    image = write_shape(tmp_path, Layout(PLAIN, 1_000))
     assert write_parquet(spark.sparkContext, str(image), tmp_path / "rows", options={"partitions": "2"}) == 1_021
     files = sorted((tmp_path / "rows").glob("part-*"))
     assert [pq.read_metadata(path).num_rows for path in files] == [510, 511]
@@ -51,14 +52,14 @@ def test_each_partition_becomes_one_file(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_an_existing_directory_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
-    image = generate_image(tmp_path, 100)
+    image = write_shape(tmp_path, Layout(PLAIN, 100))
     (tmp_path / "rows").mkdir()
     with pytest.raises(OutputError, match="already exists"):
         write_parquet(spark.sparkContext, str(image), tmp_path / "rows")
 
 
 def test_a_damaged_image_leaves_no_output(spark: SparkSession, tmp_path: Path) -> None:
-    image = generate_image(tmp_path, 1_000)
+    image = write_shape(tmp_path, Layout(PLAIN, 1_000))
     content = bytearray(image.read_bytes())
     content[20_000:20_100] = b"\xff" * 100
     image.write_bytes(content)
@@ -81,7 +82,7 @@ class TestCommand:
 
     def test_export_of_some_columns_from_a_storage_directory(self, tmp_path: Path) -> None:
         (tmp_path / "current").mkdir()
-        generate_image(tmp_path / "current", 100)
+        write_shape(tmp_path / "current", Layout(PLAIN, 100))
         out = tmp_path / "rows"
         code, message, err = run_cli(
             "export", tmp_path, out, "--columns", "path,length", "--compression", "none", "--json"
@@ -93,7 +94,7 @@ class TestCommand:
         assert rows.column_names == ["path", "length"]
 
     def test_errors_are_reported_in_one_line(self, tmp_path: Path) -> None:
-        image = generate_image(tmp_path, 100)
+        image = write_shape(tmp_path, Layout(PLAIN, 100))
         code, message, err = run_cli("export", image, tmp_path)
         assert (code, message) == (6, "")
         assert f"{tmp_path} already exists" in err

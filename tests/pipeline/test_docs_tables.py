@@ -1,4 +1,6 @@
-"""docs/pipeline-tables.md matches the declarations of the tables, and docs/pipeline.md the sections of reports."""
+"""docs/pipeline-tables.md matches the declarations of the tables, and docs/pipeline.md matches the sections of
+reports.
+"""
 
 from __future__ import annotations
 

@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.generate import BLOCK_SIZE, Shape, generate_edits, generate_image
+from bench.kernels.records import BLOCK_SIZE
+from bench.shape_edits import write_scattered
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from tests.pipeline.spark_events import bytes_to_driver, event_log_conf, write_defaults
 from tests.site_files import write_site
 
 FILES = 5_000_000
+LAYOUT = Layout(PLAIN, FILES)
 TRANSACTIONS = 20_000
 INODES = 1 + FILES // 50 + FILES
 DRIVER_MEMORY = "1g"
@@ -34,8 +38,8 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A storage directory with an image and the edits that follow it."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "current").mkdir()
-    generate_image(folder / "current", FILES)
-    generate_edits(folder / "current", FILES, TRANSACTIONS)
+    write_shape(folder / "current", LAYOUT)
+    write_scattered(folder / "current", LAYOUT, TRANSACTIONS)
     return folder
 
 
@@ -59,20 +63,16 @@ def check_driver(folder: Path) -> None:
     assert max(sizes.values()) < INODES, sizes
 
 
-def drawn_blocks() -> tuple[int, int]:
-    """Return (blocks, their bytes) that `generate_image` drew."""
+def drawn_length() -> int:
+    """Return the total length that `write_shape` drew; each file has one block."""
     random = np.random.default_rng(1)
-    blocks = length = 0
-    for start in range(0, FILES, DRAWN):
-        counts = random.choice(np.array([1, 1, 1, 1, 1, 1, 1, 2, 2, 3]), min(DRAWN, FILES - start))
-        blocks += int(counts.sum())
-        length += int(random.integers(1, BLOCK_SIZE, int(counts.sum())).sum())
-    return blocks, length
+    drawn = (random.integers(1, BLOCK_SIZE, min(DRAWN, FILES - start)) for start in range(0, FILES, DRAWN))
+    return sum(int(lengths.sum()) for lengths in drawn)
 
 
-def path_sums(shape: Shape) -> int:
-    directories = (shape.directory_path(index) for index in range(shape.directories))
-    files = (shape.file_path(index) for index in range(shape.files))
+def path_sums() -> int:
+    directories = map(LAYOUT.folder, range(LAYOUT.directories))
+    files = map(LAYOUT.path, range(FILES))
     return sum(zlib.crc32(path.encode()) for each in (["/"], directories, files) for path in each)
 
 
@@ -80,14 +80,14 @@ def path_sums(shape: Shape) -> int:
 def test_table_sums_are_correct_with_little_driver_memory(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "aggregate"
     found = run(folder, "tests.pipeline.cluster_jobs", "aggregate", "local[2]", str(storage))
-    blocks, length = drawn_blocks()
+    length = drawn_length()
     assert found == {
         "rows": INODES,
         "ids": sum(range(ROOT_INODE_ID, ROOT_INODE_ID + INODES)),
         "files": FILES,
         "length": length,
-        "blocks": blocks,
-        "paths": path_sums(Shape(FILES)),
+        "blocks": FILES,
+        "paths": path_sums(),
     }
     check_driver(folder)
 
@@ -99,8 +99,8 @@ def test_report_sums_are_correct_with_little_driver_memory(storage: Path, tmp_pa
     report = run(folder, "checkpointer", "report", str(storage), *options)
     space = next(section for section in report["sections"] if section["id"] == "space")
     totals = next(table for table in space["tables"] if table["name"] == "totals")["rows"][0]
-    blocks, length = drawn_blocks()
-    known = {"files": FILES, "directories": FILES // 50, "blocks": blocks, "length": length, "raw": 3 * length}
+    length = drawn_length()
+    known = {"files": FILES, "directories": FILES // 50, "blocks": FILES, "length": length, "raw": 3 * length}
     assert {name: totals[name] for name in known} == known
     check_driver(folder)
 

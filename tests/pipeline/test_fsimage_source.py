@@ -42,7 +42,7 @@ def rows_of(frame: DataFrame) -> list[dict[str, object]]:
 
 
 def local(row: dict[str, object]) -> dict[str, object]:
-    """Convert times like `collect`: to naive times in the process's zone."""
+    """Convert times as `collect` does: to naive times in the process's zone."""
     return {
         name: value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value
         for name, value in row.items()

@@ -41,7 +41,7 @@ def read(image: HostImage, table: str, parts: int | None = None, columns: tuple[
 
 
 def shown(rows: list[Row], expected: list[Row]) -> list[Row]:
-    """Return the rows with those columns that the viewer prints; Python's times are compared by their instant."""
+    """Return the rows with the columns that the viewer prints; Python's times are compared by their instant."""
     assert len(rows) == len(expected)
     return [{name: _plain(row[name]) for name in wanted} for row, wanted in zip(rows, expected, strict=True)]
 

@@ -1,4 +1,4 @@
-"""The table `inodes` of every recorded image matches Hadoop's own viewers."""
+"""The `inodes` table of every recorded image matches Hadoop's own viewers."""
 
 from __future__ import annotations
 

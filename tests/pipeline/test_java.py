@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.generate import generate_image
+from bench.shape_image import write_shape
+from bench.shape_layout import PLAIN, Layout
 from pipeline.class_archive import _remove_old, archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
@@ -193,7 +194,7 @@ def test_an_empty_java_home_is_ignored(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_spark_counts_an_image_where_no_java_is_installed(tmp_path: Path) -> None:
-    image = generate_image(tmp_path, FILES)
+    image = write_shape(tmp_path, Layout(PLAIN, FILES))
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))}
     root = Path(__file__).resolve().parent.parent.parent
     done = subprocess.run(

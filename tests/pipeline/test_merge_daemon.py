@@ -112,7 +112,7 @@ class Daemon:
         assert sound(image.parent)
 
     def stop(self) -> str:
-        """Stop the daemon like a service manager; return its log."""
+        """Stop the daemon as a service manager does; return its log."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(_SECONDS) == 0, self.log.read_text()
         return self.log.read_text()

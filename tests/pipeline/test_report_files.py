@@ -68,6 +68,13 @@ def test_one_pass_counts_every_dimension() -> None:
     assert sum(row["read_files"] for row in found["use_class"].values()) == 1
 
 
+def test_erasure_coded_files_have_no_replication_factor() -> None:
+    made = make_section("files", ReportData(ReportOptions(AS_OF), counted(ROWS)))
+    rows = {table.name: [row[:2] for row in table.rows] for table in made.tables}
+    assert rows["by_replication"] == [("3", 8), ("(erasure-coded)", 1)]
+    assert rows["by_erasure_coding"] == [("(replicated)", 8), ("RS-6-3-1024k", 1)]
+
+
 def test_a_file_inherits_the_nearest_policy() -> None:
     policies = {key: row["files"] for key, row in _by()["effective_policy"].items()}
     assert policies == {None: 6, "COLD": 1, "ONE_SSD": 1, "ALL_SSD": 1}

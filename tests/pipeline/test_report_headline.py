@@ -124,7 +124,7 @@ def _save(made: _Namespace, folder: Path, txid: int) -> Path:
 
 
 def _expected(before: _Namespace, after: _Namespace, say: ValueFormatter) -> list[tuple[str, str]]:
-    """Return section and text of each expected finding."""
+    """Return the section and the text of each expected finding."""
     raw = sum(file.raw for file in after.files)
     found = [*_expected_quotas(after, say)]
     small = [file for file in after.files if file.small]

@@ -169,7 +169,7 @@ def test_a_star_never_matches_an_empty_name_and_the_file_is_utf_8(tmp_path: Path
     (tmp_path / "paths.toml").write_bytes('[sets]\n"é" = ["/*", "/b*/é"]\n'.encode())
     with mock.patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read_text:
         rules = PathRules.read(tmp_path / "paths.toml")
-    assert read_text.call_args.kwargs == {"encoding": "utf-8"}  # not the locale's
+    assert read_text.call_args.kwargs == {"encoding": "utf-8"}  # not the locale's encoding
     ((name, pattern),) = rules.sets
     assert name == "é"
     paths = ["/", "/a", "/a/é", "/b/é", "/bc/é"]

@@ -174,7 +174,7 @@ def test_an_unreadable_keytab_refuses_every_login(monkeypatch: pytest.MonkeyPatc
 
 
 def test_cookies_are_signed_as_in_hadoop_3() -> None:
-    """Base64 of HMAC-SHA256 over the preceding text, as computed by openssl."""
+    """The signature is Base64 of HMAC-SHA256 over the preceding text; openssl computed the expected value."""
     cookie = signed_cookie(Login("u", "u@R", 5), b"secret")
     assert cookie == "u=u&p=u@R&t=kerberos&e=5&s=" + "SYvBUS4GM2gTgATdIYYu5exHf3iLyNzH2YhXc3OJIiE="
 

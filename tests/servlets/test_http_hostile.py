@@ -20,6 +20,7 @@ from servlets.errors import HttpServerError
 from servlets.file_body import FileBody
 from servlets.http_server import HttpServer
 from tests.depth import scaled
+from tests.socket_peer import threads_without
 
 WAIT = 600.0
 BIG = 16 << 20
@@ -296,23 +297,11 @@ def test_the_connection_of_an_http_1_0_client_is_closed():
 
 
 @pytest.mark.parametrize("refused", ["http-1", "http-loop"])
-def test_a_start_without_threads_fails_with_a_sentence_and_cleans_up(refused, monkeypatch):
-    start = threading.Thread.start
-    begun = []
-
-    def refuse(thread):
-        if thread.name == refused:
-            raise RuntimeError("can't start new thread")
-        begun.append(thread)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    server = serving()
-    with pytest.raises(HttpServerError, match="can't start new thread") as caught:
-        server.start()
-    assert caught.value.hint
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(server.address)
-    for thread in begun:
-        thread.join(WAIT)
-        assert not thread.is_alive()
+def test_a_start_without_threads_fails_with_a_sentence_and_cleans_up(refused):
+    with threads_without(refused, WAIT):
+        server = serving()
+        with pytest.raises(HttpServerError, match="can't start new thread") as caught:
+            server.start()
+        assert caught.value.hint
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(server.address)

@@ -92,7 +92,7 @@ def test_a_reservation_is_released_after_every_upload(
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()), max_size=12))
 def test_reservations_agree_with_a_model(steps):
-    """A step starts an upload or ends the oldest one; for each kind, only uploads newer than all uploads in progress
+    """A step starts an upload or ends the oldest upload; for each kind, only uploads newer than all uploads in progress
     are accepted.
     """
     reservations = UploadReservations()

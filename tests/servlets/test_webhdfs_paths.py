@@ -27,7 +27,7 @@ ANSWERED = [RECORDED / "webhdfs-3.4.2", RECORDED / "webhdfs-3.5.0"]
 ANSWERS = [
     (folder, *json.loads(line)) for folder in ANSWERED for line in (folder / "answers.jsonl").read_text().splitlines()
 ]
-# files that exist only in snapshots are not counted here, and the image lacks the times of .inodes and raw
+# `image serve` does not count files that exist only in snapshots, and the image lacks the times of .inodes and raw
 COUNTED = ("directoryCount", "fileAndDirectoryCount")
 SNAPSHOTS = [
     Case(RECORDED / name)

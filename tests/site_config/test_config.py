@@ -98,7 +98,7 @@ def test_a_shared_configuration_may_contain_directories_of_other_nodes(tmp_path:
 
 
 def test_a_hanging_mount_does_not_block_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`check` and `status` report such a mount, and a reload continues."""
+    """Otherwise, `check` and `status` could not report the mount, and a reload would hang."""
     released, real = threading.Event(), os.path.realpath
 
     def hanging(path: Path) -> str:

@@ -37,7 +37,7 @@ _HA = {
 
 
 def _jar(release: str, name: str) -> Path:
-    """Return the jar of a release with a default file; skip the test if it is missing."""
+    """Return the jar of a release with a default file; skip the test if the jar is missing."""
     module = "hadoop-common" if name.startswith("core") else "hadoop-hdfs"
     ours = (jar for each in HADOOP_RELEASES.values() for jar in each.jars.folder.glob(f"{module}-{release}.*.jar"))
     found = [*ours, *_MAVEN.glob(f"{module}/{release}.*/*.jar")]

@@ -1,4 +1,4 @@
-"""`check --only tls` names each failing step with the next action; also in metrics."""
+"""`check --only tls` names each failing step with the next action."""
 
 from __future__ import annotations
 

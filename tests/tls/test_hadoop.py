@@ -39,7 +39,9 @@ def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.deep
 def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
-    """A hundred silent clients of the daemon's port do not disturb others; `tests/kerberos` has a fast variant."""
+    """A hundred silent clients of the daemon's port do not disturb other clients; `tests/kerberos` has a fast
+    variant.
+    """
     with NameNode(https_only(HadoopConf(tmp_path / "nn"))) as namenode:
         ours = HadoopConf(tmp_path / "ours", namenode.conf.properties)
         ours.update({"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()})

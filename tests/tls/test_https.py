@@ -29,6 +29,7 @@ from hadoop_common.tls.reloading import HANDSHAKES, ServerTls, store_states, use
 from hadoop_common.tls.settings import TlsConfig
 from hadoop_common.tls.sockets import TlsSocket
 from image_format.md5_file import read_md5_file
+from servlets.metrics import server_families
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, PATIENT, Served, make_store, padded_image, serve
 from tests.tls.certificates import Identity, authority, self_signed, tls_folder
@@ -76,8 +77,25 @@ def test_images_and_small_responses_are_sent_over_tls(tmp_path: Path, ca: Identi
         assert upload_image(url, tmp_path / "large", md5, NEW_TXID, INFO) is UploadResult.SUCCESS
         assert served.store.received[0][3] == 5_000_000
         assert send_request("GET", f"{url}/imagetransfer?getimage=1", timeout=WAIT).status == 410
-        (state,) = [each for each in store_states() if each.side == "server"]
-        assert state.own_end is not None
+
+
+def test_metrics_contain_the_seconds_until_certificates_expire(tmp_path: Path, ca: Identity) -> None:
+    own, sooner = ca.issue(end=20), ca.issue(end=10)
+    config = tls_folder(tmp_path / "conf", own, [ca, sooner], need_client_certificate=True)
+    use_client(tls_folder(tmp_path / "client", None, [ca]), at_once=True)
+    now = 1_700_000_000.0
+    with https(tmp_path, config):
+        families = {family.name: family.samples for family in server_families("hdfs_test", {}, now)}
+    ends = {
+        name: {each.labels["side"]: each.value + now for each in families[f"hdfs_test_tls_{name}_end_seconds"]}
+        for name in ("certificate", "trust")
+    }
+    trusted = {"server": expiry(sooner), "client": expiry(ca)}
+    assert ends == {"certificate": {"server": expiry(own)}, "trust": trusted}
+
+
+def expiry(identity: Identity) -> float:
+    return identity.chain[0].not_valid_after_utc.timestamp()
 
 
 def test_a_file_is_sent_over_tls_with_little_memory(tmp_path: Path, ca: Identity) -> None:
@@ -215,7 +233,9 @@ def test_a_hundred_silent_clients_do_not_disturb_others(tmp_path: Path, ca: Iden
 
 
 def test_a_slow_handshake_does_not_block_others(tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Handshakes of another address run one at a time; open connections continue, and new ones are accepted."""
+    """Handshakes with another address run one at a time; open connections continue, and new connections are
+    accepted.
+    """
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     entered, release, shake_hands = threading.Event(), threading.Event(), TlsSocket.do_handshake

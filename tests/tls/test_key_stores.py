@@ -165,7 +165,7 @@ def test_changed_credentials_raise_only_key_store_errors(at: int, value: int) ->
     data[at] = value
     try:
         for secret in parse_java_store(bytes(data), None).secrets.values():
-            # two iterations are enough here; the test of recorded stores covers hundreds of thousands
+            # two iterations are enough for this test; the test of recorded stores covers hundreds of thousands
             secret.fields.update(encodedParams=bytes.fromhex("300e0408000102030405060702020002"))
             open_secret(secret, "none")
     except KeyStoreError:

@@ -75,7 +75,8 @@ class _CheckpointEnd:
 
 @dataclass(eq=False)
 class BackupCheckpoints:
-    """Maker of checkpoints, one at a time; the caller ensures that no other thread uses the namespace or the storage.
+    """Checkpoints of a backup node, made one at a time; the caller ensures that no other thread uses the namespace or
+    the storage.
 
     Args:
         failed: collector of directories that could not store an image.
@@ -96,7 +97,7 @@ class BackupCheckpoints:
 
         Raises:
             RoleGaveUpError: the NameNode requires this node to stop.
-            HdfsError: nothing was written.
+            HdfsError: no image could be made; nothing was written.
         """
         if not self.link.registered:
             try:
@@ -184,7 +185,8 @@ class BackupCheckpoints:
         try:
             newest = self.link.newest_image_txid()
         except RpcError as error:
-            _LOG.info("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
+            # each poll asks again, and the upkeep of the stream reports a NameNode that does not answer
+            _LOG.debug("it is not known whether the NameNode needs the image at txid %d: %s", image.txid, error)
             return
         if newest >= image.txid or not self._ending.wants_image:
             holds(image.txid)

@@ -43,7 +43,7 @@ def missing_segments(
     """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
 
     Raises:
-        TransactionGapError: some transactions are missing both here and at the NameNode.
+        TransactionGapError: some transactions are missing both on this node and at the NameNode.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [
@@ -74,7 +74,7 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start over has linked our image with the name of the NameNode's image
+    # folders into which an incomplete start-over has linked our image with the name of the NameNode's image
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
@@ -127,9 +127,12 @@ class BackupFollower:
         """Return the reason why our state cannot belong to the NameNode's past; "" if the segments do not prove a
         contradiction.
         """
-        txid, local, logs = self._image_txid(), self._local(), self.source.manifest(0).logs
-        # an invalid segment file proves nothing
-        return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
+        logs = self.source.manifest(0).logs
+        if not contradiction(self._image_txid(), self._local(), logs):
+            return ""
+        # a damaged image and an invalid segment file prove nothing
+        self.storage.exclude_damaged()
+        return contradiction(self._image_txid(), whole_segments(self._local()), logs)
 
     def newest_txid(self) -> int:
         """Return the newest transaction in the storage, in a usable image or in a finalized segment; 0 if neither
@@ -145,7 +148,7 @@ class BackupFollower:
         Raises:
             TransactionGapError: the NameNode lacks transactions after its newest image.
             RpcError, TransferError, JournalError, ReplayError, ImageFormatError, StorageError: see their classes.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         try:
             self._reach(target, observer)
@@ -209,7 +212,9 @@ class BackupFollower:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _image_txid(self) -> int:
-        """Return the newest transaction of our usable images; 0 without one. The next load reports the reason."""
+        """Return the newest transaction of our usable images; 0 if no image is usable. The next load reports the
+        reason.
+        """
         try:
             return self.storage.latest_image().txid
         except StorageError:

@@ -175,7 +175,7 @@ class NamenodeLink:
     def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
         """Register with the layout version of the NameNode's software.
 
-        During a rolling upgrade, releases up to 3.3 report this layout version. Later releases report the layout
+        During a rolling upgrade, Hadoop releases up to 3.3 report this layout version. Later releases report the layout
         version of their storage, but their refusal contains the expected version.
         """
         try:

@@ -61,7 +61,7 @@ class WriterCheck:
             )
 
     def check_info(self, info: JournalInfo) -> None:
-        """Refuse another layout or namespace, like `check`."""
+        """Refuse another layout or namespace, as `check` does."""
         ours = self._info
         if info.layout_version != ours.layout_version:
             problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"
@@ -183,7 +183,7 @@ class JournalReceiver:
     # ---- JournalProtocol -----------------------------------------------------------------------------------
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        """Finalize the previous segment, and begin a new one."""
+        """Finalize the previous segment, and begin a new segment."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer

@@ -58,7 +58,7 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
-# the NameNode uses one connection, but connections of its previous process may still be open
+# the NameNode uses one connection, but connections from its previous process may still be open
 _HANDLERS = 4
 
 
@@ -127,7 +127,7 @@ class BackupRole(StoredRole):
         self._clock = clock
         self._closing = threading.Event()
         self._resources = ExitStack()
-        # held while namespace or storage changes; the stream never waits for this lock
+        # held while the namespace or the storage changes; the stream never waits for this lock
         self._work = threading.Lock()
         self._folders = FailedFolders()
         self._opened: OpenBackup | None = None
@@ -139,7 +139,7 @@ class BackupRole(StoredRole):
         assert self._opened is not None, "the role is not open"
         return self._opened
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the storage, fetch VERSION and an image into new storage, and listen for the stream.
@@ -188,7 +188,7 @@ class BackupRole(StoredRole):
             throttle=self._throttle(),
             cancelled=stopping,
         )
-        # recovery and receiver depend on the newest image
+        # the recovery and the receiver depend on the newest image
         self._storage.exclude_damaged()
         follower.recover()
         receiver = JournalReceiver(
@@ -349,7 +349,7 @@ class BackupRole(StoredRole):
 
         Raises:
             RoleGaveUpError: the NameNode requires this node to stop.
-            HdfsError: nothing was written.
+            HdfsError: no image could be made; nothing was written.
         """
         with self._work:
             # check this before the NameNode begins a segment for the checkpoint

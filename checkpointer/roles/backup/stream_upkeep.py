@@ -1,7 +1,8 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from link and receiver, so it does not depend on the previous check, except that it repeats a failed start over.
+state from the link and the receiver, so it does not depend on the previous check, except that it repeats a failed
+start-over.
 
 - If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.
@@ -9,7 +10,7 @@ state from link and receiver, so it does not depend on the previous check, excep
   stream and registers again.
 - A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
   after the roll, the NameNode cannot reach this node, which is an error.
-- If every image here is damaged, this node sets them all aside and starts over from the NameNode's image.
+- If every image of this node is damaged, this node sets them all aside and starts over from the NameNode's image.
 
 After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. The node checks a
 NameNode that is down as often as before, because this check is cheap.
@@ -38,7 +39,7 @@ from engine.observer import CancellableObserver, Observer
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.recurring_fault import Alarm, with_next
+from hadoop_common.recurring_fault import Alarm, with_next, without_numbers
 from hadoop_rpc.errors import RpcConnectionError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from image_format.errors import ImageFormatError, ImageStorageError
@@ -47,12 +48,12 @@ T = TypeVar("T")
 
 
 class _StartOver(NamedTuple):
-    """A start over from the NameNode's image.
+    """A start-over from the NameNode's image.
 
     Attributes:
         cause: the reason.
         folder: name of the folder for the old state in each storage directory.
-        keeps_stream: whether the stream remains if the start over fails, because only images are at fault.
+        keeps_stream: whether the stream remains if the start-over fails, because only images are at fault.
     """
 
     cause: str
@@ -153,7 +154,7 @@ class StreamUpkeep:
     namenode_txid: int = field(init=False, default=-1)
     lost: LostPast | None = field(init=False, default=None)
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
-    # a start over that has not been completed
+    # a start-over that has not been completed
     _unfinished: _StartOver | None = field(init=False, default=None)
 
     def attempt(self, check: Callable[[], None]) -> None:
@@ -177,7 +178,7 @@ class StreamUpkeep:
         down = isinstance(error, RpcConnectionError)
         if down:
             self.link.registered = False
-        if error.message != self.alarm and not self.closing():
+        if without_numbers(error.message) != without_numbers(self.alarm) and not self.closing():
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in sync with the NameNode: %s", with_next(error))
         self.alarm = Alarm(error.message, error.hint)
@@ -254,7 +255,8 @@ class StreamUpkeep:
         raise CheckpointError("the NameNode was upgraded; this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
-        """Start over if the NameNode's segments contradict ours, because it was set back and wrote new edits.
+        """Start over if the NameNode's segments contradict our segments, because the NameNode was set back and wrote
+        new edits.
 
         Raises:
             HdfsError: the NameNode's image could not be fetched.
@@ -273,11 +275,11 @@ class StreamUpkeep:
         self._start_over(_StartOver(cause, verdict.folder, keeps_stream=False))
 
     def on_intact_image(self, step: Callable[[], T]) -> T:
-        """Return the result of `step`, which needs an intact image. If every image here is damaged, set them all aside,
-        and continue from the NameNode's image.
+        """Return the result of `step`, which needs an intact image. If every image of this node is damaged, set them
+        all aside, and continue from the NameNode's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
-        name. The method first repeats a failed start over.
+        name. The method first repeats a failed start-over.
 
         Raises:
             HdfsError: `step` failed for another reason, or see `start_over`.

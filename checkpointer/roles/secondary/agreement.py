@@ -63,13 +63,14 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
         )
 
 
-def finalized_after(manifest: EditLogManifest, base: int) -> int:
-    """Return the last transaction of the finalized segments that follow `base` without a gap, or else `base`."""
-    last = base
+def finalized_after(manifest: EditLogManifest, base: int) -> tuple[RemoteEditLog, ...]:
+    """Return the finalized segments that follow `base` without a gap."""
+    found: list[RemoteEditLog] = []
     for each in manifest.logs:
-        if not each.in_progress and each.first == last + 1:
-            last = max(last, each.last)
-    return last
+        first = found[-1].last + 1 if found else base + 1
+        if not each.in_progress and first == each.first <= each.last:
+            found.append(each)
+    return tuple(found)
 
 
 def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namenode: str) -> tuple[RemoteEditLog, ...]:

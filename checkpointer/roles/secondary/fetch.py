@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.proof import Witness, prove
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.transfer import download_image, download_segment
+from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download_retry import DownloadRetry
 from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
@@ -155,6 +157,22 @@ class Fetcher:
         found = [EditLogSegment(log.first, log.last, self._segment(log, info, prover, cancelled)) for log in logs]
         _LOG.info("%s needed, %d fetched", counted(len(found), "segment"), self._fetched)
         return found
+
+    def optional_segments(
+        self, logs: Sequence[RemoteEditLog], info: StorageInfo, witness: Witness, *, cancelled: Callable[[], bool]
+    ) -> None:
+        """Fetch the segments `logs` for an archive; a failed fetch leaves a gap there, but the checkpoint continues.
+
+        Raises:
+            TransferCancelledError: `cancelled()` became true.
+            StorageError: no directory is left.
+        """
+        try:
+            self.segments(logs, info, witness, refetch=False, cancelled=cancelled)
+        except TransferCancelledError:
+            raise
+        except TransferError as fault:
+            _LOG.warning("edits before the NameNode's image will be missing in the archive: %s", fault)
 
     def _segment(
         self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]

@@ -11,7 +11,7 @@ The role prevents these faults:
 - An image of two pasts is offered. The role compares base image and segments with the NameNode's after the merge, and
   again immediately before the upload (`_confirm`).
 - An image that already contains the roll is treated as valid. The roll wrote the last transaction, so such an image
-  belongs to a lost past; the role sets the image aside.
+  belongs to a lost past; the role starts over.
 - A NameNode rolls its log although we cannot make its checkpoints. The role checks its namespace and layout before the
   roll.
 """
@@ -30,7 +30,7 @@ from checkpointer.errors import TransferError
 from checkpointer.merging.engines import load_ahead
 from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress
-from checkpointer.roles.secondary.agreement import needed_logs
+from checkpointer.roles.secondary.agreement import finalized_after, needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
@@ -40,9 +40,9 @@ from checkpointer.roles.secondary.set_back import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.namenode_witness import NamenodeWitness
 from checkpointer.set_back.proof import set_back
-from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.provenance import ProvenanceStore, image_md5
 from checkpointer.set_back.start_over import LostPast
-from checkpointer.storage.usable_images import ImageCopy, content_fault
+from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
@@ -53,7 +53,6 @@ from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.names import image_name
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer_counter import TransferCounter
@@ -86,7 +85,7 @@ class SecondaryDetails(RoleDetails):
 
 
 class SecondaryRole:
-    """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+    """Role that makes checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: settings from the cluster's configuration files.
@@ -130,9 +129,7 @@ class SecondaryRole:
         # namespace at the last checkpoint; VERSION may be older during a rolling upgrade
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
-        self._past = SecondaryPast(
-            ProvenanceStore(self._storage.image_folders), lambda: held_images(self._storage.image_folders())
-        )
+        self._past = SecondaryPast(ProvenanceStore(self._storage.image_folders), self._storage.held_images)
         host, port = config.namenode_rpc_addresses[0]
         self._rpc_address = host_port(host, port)
         self._namenode = f"NameNode {self._rpc_address}"
@@ -154,10 +151,10 @@ class SecondaryRole:
         # whether the code for merges was loaded in advance
         self._is_warm = False
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the checkpoint directories; this does not require a running NameNode.
+        """Lock the checkpoint directories, which does not require a running NameNode.
 
         Args:
             cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
@@ -207,7 +204,8 @@ class SecondaryRole:
     def _newest_image(self) -> ImageCopy:
         newest = self._storage.latest_image()
         if newest is None:
-            raise StorageError("there is no image yet", hint="Wait for the first checkpoint.")
+            lost, first = "the images here do not belong to the NameNode's past", "there is no image yet"
+            raise StorageError(lost if self._storage.is_lost else first, hint="Wait for the next checkpoint.")
         return newest
 
     def segments(self) -> list[EditLogSegment]:
@@ -257,21 +255,9 @@ class SecondaryRole:
         if newest is None:
             return Progress(-1, txid, None)
         # A fetched image has no checkpoint time; otherwise, after a later fault, it would appear as a new checkpoint.
-        return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
-
-    def _made_here(self, txid: int) -> Path | None:
-        """Return an intact copy of the image at `txid` if this node made it; shadow mode neither uploads nor replaces
-        the copy.
-        """
-        paths = (folder / image_name(txid) for folder in self._storage.image_folders())
-        ours = (path for path in paths if path.is_file() and self._is_ours(txid, path))
-        return next((path for path in ours if not content_fault(path)), None)
-
-    def _is_ours(self, txid: int, path: Path) -> bool:
-        try:
-            return self._past.is_ours(ImageId(txid, image_md5(path)))
-        except HdfsError:
-            return False
+        return Progress(
+            newest.txid, txid, newest.written_at if self._past.made_here(newest.txid, newest.path) else None
+        )
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -283,7 +269,7 @@ class SecondaryRole:
             # A reformatted NameNode has another namespace, which requires an operator's attention.
             self._rolls.check_namespace(self._stopping)
             reason = f"our newest image is at txid {ours}, but the NameNode has written only up to {theirs}"
-            self._guard.set_aside(set_back(reason))
+            self._guard.start_over(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:
                 # If another checkpointer is also running, an image of the NameNode soon contains most segments.
@@ -295,7 +281,8 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image, but no edits, because edits are much smaller.
+        """If this node already has an image, fetch the NameNode's newest image. Do not fetch edits, because they are
+        much smaller.
 
         In shadow mode, also fetch the first image. The first call loads the code for merges.
         """
@@ -368,6 +355,7 @@ class SecondaryRole:
         # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
+        self._fetch_for_archive(base_txid, info, witness, observer.cancelled)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
         base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
@@ -383,6 +371,16 @@ class SecondaryRole:
                 verdict.reason,
             )
         return result
+
+    def _fetch_for_archive(
+        self, base_txid: int, info: StorageInfo, witness: NamenodeWitness, cancelled: Callable[[], bool]
+    ) -> None:
+        """Fetch the segments between our newest image and the NameNode's, which only an archive needs."""
+        ours = self._storage.latest_image()
+        if self._config.archive.directory and ours is not None and ours.txid < base_txid:
+            manifest = self._calls.call(lambda client: client.edit_log_manifest(ours.txid + 1), cancelled)
+            logs = [each for each in finalized_after(manifest, ours.txid) if each.last <= base_txid]
+            self._fetcher.optional_segments(logs, info, witness, cancelled=cancelled)
 
     def _base(
         self,
@@ -400,9 +398,19 @@ class SecondaryRole:
         Raises:
             HdfsError: see `Fetcher.image`.
         """
-        if self._config.shadow and not refetch and (made := self._made_here(txid)) is not None:
+        is_lost = self._storage.is_lost
+        refetch = refetch or is_lost
+        if self._config.shadow and not refetch and (made := self._guard.copy_made_here(txid)) is not None:
             return made
-        image, fetched = self._fetcher.image(txid, info, witness, refetch=refetch, cancelled=cancelled)
+        fetch = partial(self._fetcher.image, txid, info, witness, refetch=refetch, cancelled=cancelled)
+        try:
+            image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
+        except TransferError as error:
+            # a NameNode keeps few images, but may still have the edits that prove ours
+            proved = None if refetch or error.status not in NO_SUCH_IMAGE else self._guard.proved_copy(txid, witness)
+            if proved is None:
+                raise
+            return proved
         if fetched:
             self._past.fetched(ImageId(txid, image_md5(image)), life, witness)
             self._uploader.holds(self._address, txid)
@@ -420,7 +428,7 @@ class SecondaryRole:
             )
             if not damaged:
                 return None
-        held = (each.txid for each in held_images(self._storage.image_folders()) if each.txid < unreadable_txid)
+        held = (each.txid for each in self._storage.held_images() if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
 
     def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:
@@ -430,7 +438,7 @@ class SecondaryRole:
             lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
             timeout=self._config.transfer_timeout,
             cancelled=cancelled,
-            lacks=lambda txid: self._config.shadow and self._made_here(txid) is not None,
+            lacks=lambda txid: self._config.shadow and self._guard.copy_made_here(txid) is not None,
         )
 
     def _forget_offers(self) -> None:

@@ -114,14 +114,16 @@ class NamenodeRolls:
         """
         ours = self.storage.latest_image()
         base = client.most_recent_checkpoint_txid() if ours is None else ours.txid
-        last = finalized_after(client.edit_log_manifest(base + 1), base)
-        return -1 if ours is None and last == base else last
+        logs = finalized_after(client.edit_log_manifest(base + 1), base)
+        if logs:
+            return logs[-1].last
+        return -1 if ours is None else base
 
     def _without_roll(
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
         """Return a signature that replaces a roll's signature: for the finalized segments after our newest image, or
-        else after the NameNode's.
+        else after the NameNode's newest image.
         """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
@@ -130,13 +132,13 @@ class NamenodeRolls:
         else:
             base = ours.txid
         manifest = self.calls.call(lambda client: client.edit_log_manifest(base + 1), cancelled)
-        last = finalized_after(manifest, base)
-        if last == base:
+        logs = finalized_after(manifest, base)
+        if not logs:
             hint = (
                 "No action is needed: shadow mode never requests a roll, and continues with the next finalized segment."
             )
             raise CheckpointError(f"{self.namenode} has not finalized a segment after txid {base}", hint=hint)
-        return CheckpointSignature(described, base, last + 1)
+        return CheckpointSignature(described, base, logs[-1].last + 1)
 
     def _earlier_roll(self, described: StorageInfo, cancelled: Callable[[], bool]) -> CheckpointSignature | None:
         """Return a failed attempt's roll if its segments still follow the NameNode's newest image."""
@@ -156,6 +158,6 @@ class NamenodeRolls:
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is at txid {newest}, but its last segment ends at {ended}"
-            self.guard.set_aside(set_back(reason))
+            self.guard.start_over(set_back(reason))
         self.position.rolled(signature.current_segment_txid)
         return signature

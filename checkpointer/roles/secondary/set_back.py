@@ -1,11 +1,13 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
-`SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` sets the storage aside.
+`SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
+used any longer, but remain in place until the NameNode's image is stored. A failed fetch or a kill leaves them there,
+and the next attempt or the next start proves the loss again.
 
 The proof depends on the origin of an image:
 
 - Just made: the NameNode has all segments of the image, and the base image. Until this is proven, the image is pending.
-- Made here earlier: the NameNode has the last segments of the image, which its provenance lists.
+- Made by this node earlier: the NameNode has the last segments of the image, which its provenance lists.
 - Fetched: the NameNode still has the image.
 
 If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first
@@ -17,10 +19,11 @@ NameNode has the segments before the base image, from the last identifying segme
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.proof import (
@@ -34,12 +37,16 @@ from checkpointer.set_back.proof import (
     runs_ending_at,
     set_back,
 )
-from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.provenance import ProvenanceStore, image_md5
 from checkpointer.set_back.start_over import LostPast
+from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
+from hadoop_common.names import image_name
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_frames import whole_segments
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -112,6 +119,13 @@ class SecondaryPast:
         provenance = self.provenances.of(image.md5)
         return provenance is not None and bool(provenance.runs)
 
+    def made_here(self, txid: int, path: Path) -> bool:
+        """Return whether this node made the image in a file; False if its digest cannot be read."""
+        try:
+            return self.is_ours(ImageId(txid, image_md5(path)))
+        except HdfsError:
+            return False
+
     def compare(self, image: ImageId, witness: Witness) -> PastVerdict:
         """Compare the provenance of an image with the NameNode's present past."""
         pending = self._pending
@@ -131,11 +145,12 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Guard that sets aside a secondary's files of a lost past. Only one thread at a time may use it.
+    """Guard that replaces a secondary's files of a lost past by the NameNode's image. Only one thread at a time may use
+    it.
 
     Args:
         namenode: name of the NameNode for messages.
-        on_set_aside: called after the files were set aside.
+        on_start_over: called when the files are no longer used.
 
     Attributes:
         lost: record of the last time that this node started over; None if it has never started over.
@@ -144,42 +159,74 @@ class PastGuard:
     namenode: str
     storage: SecondaryStorage
     past: SecondaryPast
-    on_set_aside: Callable[[], None]
+    on_start_over: Callable[[], None]
     lost: LostPast | None = field(init=False, default=None)
+    # why this node must start over, until the NameNode's image is stored
+    _verdict: PastVerdict | None = field(init=False, default=None)
 
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
-        ahead = (held.txid for held in held_images(self.storage.image_folders()) if held.txid > txid)
+        ahead = (held.txid for held in self.storage.held_images() if held.txid > txid)
         return next(filter(self.storage.is_whole, ahead), None)
 
-    def set_aside(self, verdict: PastVerdict) -> None:
-        """Move images and edits away, because `verdict` requires the node to start over."""
-        self.lost = LostPast.of(verdict.cause(self.namenode), self.storage.set_aside(verdict.folder))
+    def copy_made_here(self, txid: int) -> Path | None:
+        """Return an intact copy of the image at `txid` if this node made it."""
+        return next((path for path in self._intact_copies(txid) if self.past.made_here(txid, path)), None)
+
+    def proved_copy(self, txid: int, witness: Witness) -> Path | None:
+        """Return an intact copy of the image at `txid` if the image belongs to the NameNode's past."""
+        for path in self._intact_copies(txid):
+            if self.past.compare(ImageId(txid, image_md5(path)), witness).holds:
+                return path
+        return None
+
+    def _intact_copies(self, txid: int) -> Iterator[Path]:
+        paths = (folder / image_name(txid) for folder in self.storage.image_folders())
+        return (path for path in paths if path.is_file() and not content_fault(path))
+
+    def start_over(self, verdict: PastVerdict) -> None:
+        """Stop using images and edits, as `verdict` requires; `replace` sets them aside."""
+        self._verdict, self.storage.is_lost = verdict, True
+        self.on_start_over()
+
+    def replace(self, txid: int, fetch: Callable[[], T]) -> T:
+        """Replace our images by the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
+
+        Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place.
+        """
+        verdict = self._verdict
+        assert verdict is not None, "this node does not start over"
+        linked = self.storage.link_aside(txid, verdict.folder)
+        fetched = fetch()
+        aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=linked)
+        self._verdict, self.storage.is_lost = None, False
+        self.lost = LostPast.of(verdict.cause(self.namenode), aside)
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
-        self.on_set_aside()
+        return fetched
 
     def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog], *, if_not_compared: bool = True) -> None:
-        """If the NameNode was set back, set aside our state, so that the node neither serves it nor treats it as
-        current.
+        """If the NameNode was set back, start over, so that the node neither serves its state nor treats it as current.
 
         Args:
-            if_not_compared: whether to also set aside a state that can never be compared again.
+            if_not_compared: whether to also leave a state that can never be compared again.
         """
-        for newest in (*held_images(self.storage.image_folders()), None):
+        if self.storage.is_lost:
+            return
+        for newest in (*self.storage.held_images(), None):
             verdict = self._lost_by(newest, witness, logs)
             if verdict is None or (verdict.finding is PastFinding.SILENT and not if_not_compared):
                 return
             # A damaged file proves nothing, but the previous image may prove the loss.
             if newest is None or self.storage.is_whole(newest.txid):
-                self.set_aside(verdict)
+                self.start_over(verdict)
                 return
 
     def confirm(self, image: Path, txid: int, witness: Witness) -> None:
         """Check immediately before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: the image does not belong to that past and was set aside, or is damaged.
+            StorageError: the image does not belong to that past and is no longer used, or is damaged.
             TransferError: the check cannot be completed now.
         """
         verdict = self.past.compare(ImageId(txid, image_md5(image)), witness)
@@ -187,7 +234,7 @@ class PastGuard:
             return
         if verdict.lost:
             require_whole(image, txid)
-            self.set_aside(verdict)
+            self.start_over(verdict)
         refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:

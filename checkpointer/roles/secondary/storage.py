@@ -8,11 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
+from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, has_version, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
+from engine.txn_runs import ImageId
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
@@ -27,6 +29,10 @@ class SecondaryStorage:
     """Directories of `dfs.namenode.checkpoint.dir` and `dfs.namenode.checkpoint.edits.dir` of one secondary.
 
     Only one thread may change the storage at a time; any thread may read.
+
+    Attributes:
+        is_lost: whether the images are not used, because they do not belong to the NameNode's past. They remain in
+            place until the NameNode's image replaces them.
     """
 
     def __init__(
@@ -43,6 +49,7 @@ class SecondaryStorage:
             images_only=[root for root in self._image_roots if root not in self._edits_roots],
         )
         self.restores = restore
+        self.is_lost = False
 
     @property
     def restores(self) -> bool:
@@ -53,7 +60,7 @@ class SecondaryStorage:
     def restores(self, restores: bool) -> None:
         self._directories.retries = restores
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Lock the directories, create missing directories, and remove the leftovers of a killed run.
@@ -135,11 +142,23 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image, or None if there is none; do not read its content.
+        """Return the newest usable image, or None if there is none or the images are lost; do not read its content.
 
         Raises:
             StorageError: a directory cannot be read, or there is no usable directory.
         """
+        newest = self._newest_image()
+        return None if self.is_lost else newest
+
+    def held_images(self) -> list[ImageId]:
+        """Return the usable images, newest first; empty if they are lost.
+
+        Raises:
+            OSError, HdfsError: see `held_images` of `checkpointer.set_back.provenance`.
+        """
+        return [] if self.is_lost else held_images(self.image_folders())
+
+    def _newest_image(self) -> ImageCopy | None:
         self._check_left()
         folders = self.image_folders()
         if not any(with_usable_images(inspect(folder.parent)).images for folder in folders):
@@ -161,7 +180,7 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return the reason why there is no space for the next image or edits, or "" if there is space or if this is
+        """Return the reason why there is no space for the next image or edits, or "" if there is space or the space is
         unknown.
         """
         with suppress(HdfsError, OSError):
@@ -169,7 +188,7 @@ class SecondaryStorage:
         return ""
 
     def _space_shortage(self) -> str:
-        newest, working = self.latest_image(), set(self._directories.roots)
+        newest, working = self._newest_image(), set(self._directories.roots)
         images = [root for root in self._image_roots if root in working]
         edits = [root for root in self._edits_roots if root in working]
         return space_shortage(images, None if newest is None else newest.path) or space_shortage(edits, None)
@@ -199,13 +218,28 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
-    def set_aside(self, parent: str) -> list[Path]:
-        """Move images and edits to folders below `parent` (`storage.lost_pasts`); return the new folders.
+    def link_aside(self, txid: int, parent: str) -> list[Path]:
+        """Link our image at `txid` into folders below `parent` (`storage.lost_pasts`), because the NameNode's image
+        will replace it; return the folders.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        moved = self._directories.set_aside(parent)
+        linked = self._directories.link_aside(image_name(txid), parent)
+        self._check_left()
+        return linked
+
+    def set_aside(self, parent: str, *, keep_txid: int, into: Sequence[Path]) -> list[Path]:
+        """Move images and edits to folders below `parent`, except the NameNode's image at `keep_txid`; return the
+        folders.
+
+        Args:
+            into: the folders of a preceding `link_aside`.
+
+        Raises:
+            StorageError: no directory is left for images or for edits.
+        """
+        moved = self._directories.set_aside(parent, keep=[image_name(keep_txid)], into=into)
         self._check_left()
         return moved
 
@@ -220,7 +254,7 @@ class SecondaryStorage:
         self._check_left()
 
     def restore(self) -> None:
-        """Retry dropped directories, and format new directories if others are formatted."""
+        """Retry dropped directories, and format new directories if other directories are formatted."""
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories have different VERSIONs; the next checkpoint makes them equal")
         else:

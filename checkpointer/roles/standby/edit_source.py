@@ -17,7 +17,7 @@ class EditsView:
     """Finalized segments to replay, in order, and the readable part of the open segment that follows.
 
     Attributes:
-        last_txid: newest transaction found; without one, the transaction before the first requested transaction.
+        last_txid: newest transaction found; if none was found, the transaction before the first requested transaction.
         open_fault: reason why the open segment could not be read, "" if it was read or not requested.
         more: whether more edits may exist, because one request returns only a part of the edits.
     """

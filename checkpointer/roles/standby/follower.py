@@ -6,12 +6,13 @@ the namespace.
 - Not loaded: before the first tail, and after a fault that makes the namespace unreliable (an edit that cannot be
   applied, another VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
-  of the past, because the missing segments may have been purged in another past. If the past is unchanged, the gap
-  raises an alarm.
+  of the past, because the missing segments may have been purged in another past. If the past is unchanged, or if every
+  copy of an edit is damaged, the follower fetches the active's image once it replaces these edits. Until then, the
+  fault raises an alarm.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
-  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image here
-  is damaged.
+  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image of
+  this node is damaged.
 
 The follower makes every image from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not
 change the namespace, and raises an alarm until a later tail succeeds.
@@ -51,13 +52,20 @@ from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.errors import TransactionGapError
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
+_NO_EDITS_HINT = (
+    "No action is needed: the daemon continues with the next finalized segment. To include the edits in the active "
+    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends it "
+    "to the active NameNode, and repeat the request."
+)
 _SLICE_SECONDS = 0.25
+_LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
+"""Faults of edits that a newer image of the active NameNode makes unnecessary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +101,7 @@ class JournalFollower:
         clock: monotonic seconds, for the time of the next roll request.
 
     Attributes:
-        namespace: the warm namespace; others may only read it (`WarmNamespace.reading`).
+        namespace: the warm namespace; other threads may only read it (`WarmNamespace.reading`).
     """
 
     def __init__(
@@ -151,7 +159,7 @@ class JournalFollower:
         self._warm.settings = config.merge_settings
 
     def close(self) -> None:
-        """Stop a running tail at a safe point, and release edits and namespace."""
+        """Stop a running tail at a safe point, and release the edits and the namespace."""
         self._closing.set()
         self._source.close()
         with self._working:
@@ -175,7 +183,9 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
+        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the VERSION of the
+        cluster.
+        """
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
@@ -237,7 +247,7 @@ class JournalFollower:
         """Catch up, and save the rollback image if it is due, otherwise an image with all present edits.
 
         Raises:
-            CheckpointError, ImageFormatError, JournalError: nothing was written.
+            CheckpointError, ImageFormatError, JournalError: no image could be made; nothing was written.
         """
         with self._exclusive(observer.cancelled):
             self._catch_up(observer)
@@ -247,9 +257,7 @@ class JournalFollower:
             rollback = self._tailer.rollback_due
             newest = self._storage.latest_image().txid
             if not rollback and self._warm.last_txid <= newest:
-                raise CheckpointError(
-                    f"no finalized edits after txid {newest}", hint="Roll the edit log of the active NameNode."
-                )
+                raise CheckpointError(f"no finalized edits after txid {newest}", hint=_NO_EDITS_HINT)
             result = self._warm.save(self._storage.current_folders(), rollback=rollback, observer=observer)
             self.past.saved(ImageId(result.txid, result.saved.md5))
             if rollback:
@@ -257,8 +265,8 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Apply present edits. Return whether they could be read and applied; None without an attempt, or after a
-        cancellation.
+        """Apply present edits. Return whether they could be read and applied; None if this was not attempted or was
+        cancelled.
         """
         if not self._working.acquire(blocking=False):
             return None
@@ -269,10 +277,10 @@ class JournalFollower:
                 self._warm.check_image()
             try:
                 self._catch_up(observer)
-            except TransactionGapError as gap:
+            except _LOST_EDITS as fault:
                 if not self._rebootstrap:
                     raise
-                self._replacement.bridge(gap, self._closing.is_set)
+                self._replacement.bridge(fault, self._tailer.applied_txid, self._closing.is_set)
                 self._catch_up(observer)
         except CheckpointCancelledError:
             return None
@@ -315,8 +323,8 @@ class JournalFollower:
             self._open_fault.forget()
 
     def _load_or_replace(self, observer: Observer) -> None:
-        """Load an image if none is loaded, or if another program wrote a newer image. If every image here is damaged,
-        set them all aside and load the active's image.
+        """Load an image if none is loaded, or if another program wrote a newer image. If every image of this node is
+        damaged, set them all aside and load the active's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
         name.
@@ -350,7 +358,8 @@ class JournalFollower:
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
         """Ensure that the namespace belongs to the cluster's present past; return whether this node started over.
 
-        If this is unknown, the follower still follows edits, because it compares everything before it makes an image.
+        If the past is unknown, the follower still applies edits, because it compares everything before it makes an
+        image.
 
         Args:
             deep: whether an image is about to be made.
@@ -384,7 +393,7 @@ class JournalFollower:
         return started_over
 
     def _start_over(self, reason: str, observer: Observer, *, folder: str = LOST_PAST) -> None:
-        """Set aside our state below `folder`, and fetch the active's image, like `hdfs namenode -bootstrapStandby`.
+        """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
             StorageError: no NameNode is active, the active has another namespace, or this node recently started over

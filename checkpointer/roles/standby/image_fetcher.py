@@ -22,7 +22,7 @@ from hadoop_common.back_off import BackOff
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
-from journal.errors import TransactionGapError
+from journal.errors import JournalError, TransactionGapError
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -146,15 +146,21 @@ class ImageFetcher:
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
     """Return the `images` (newest image by NameNode) that the present edits follow without a gap."""
-    needed = gap.expected if gap.found is None else gap.found - 1
-    return {address: txid for address, txid in images.items() if txid >= needed}
+    return {address: txid for address, txid in images.items() if txid >= _end_of(gap)}
+
+
+def _end_of(fault: JournalError) -> int:
+    """Return the last transaction that is known to be missing or damaged, or 0 if it is unknown."""
+    if isinstance(fault, TransactionGapError):
+        return fault.expected if fault.found is None else fault.found - 1
+    return fault.txid or 0
 
 
 def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]) -> str:
     """Describe a gap in one sentence.
 
     Args:
-        location: searched location of the segments.
+        location: where the segments were searched for.
         images: newest image of each NameNode that answered.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
@@ -177,31 +183,33 @@ class ImageReplacement:
     nodes: NameNodes
     images: ImageFetcher
 
-    def bridge(self, gap: TransactionGapError, cancelled: Callable[[], bool]) -> None:
-        """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
+    def bridge(self, fault: JournalError, applied: int, cancelled: Callable[[], bool]) -> None:
+        """Fetch the newest image of the active NameNode if it makes missing or damaged edits unnecessary.
+
+        Args:
+            fault: the gap, or the damage of all copies of a segment.
+            applied: the last transaction before the fault.
 
         Raises:
-            TransactionGapError: the image does not replace the edits, or no NameNode is active.
+            JournalError: the image does not replace the edits, or no NameNode is active.
             StorageError: there is no space for the image.
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
         # Only the active's image definitely belongs to the present past.
-        closing = closing_images(gap, {} if active is None else {active.address: active.image_txid})
-        newest = self.storage.latest_image().txid
-        address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
-        if txid <= newest:
-            raise gap
+        if active is None or active.image_txid < max(_end_of(fault), applied + 1, self.storage.latest_image().txid + 1):
+            raise fault
         # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         _LOG.warning(
-            "transactions from %d on are missing; fetching the image at txid %d of %s instead",
-            gap.expected,
-            txid,
-            address,
-            extra={"txid": txid, "phase": "fetch", "target": address},
+            "transactions from %d on are %s; fetching the image at txid %d of %s instead",
+            applied + 1,
+            "missing" if isinstance(fault, TransactionGapError) else "damaged",
+            active.image_txid,
+            active.address,
+            extra={"txid": active.image_txid, "phase": "fetch", "target": active.address},
         )
-        self.images.fetch(self.nodes.http_address(address), txid, self.storage.storage_info(), cancelled)
+        self.images.fetch(active.http_address, active.image_txid, self.storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
         """Adopt the active's image, then its VERSION; in this order, a restart after a crash fetches both again.

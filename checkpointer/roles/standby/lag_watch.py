@@ -9,11 +9,13 @@ from hadoop_common.recurring_fault import RecurringFault
 
 _LOG = logging.getLogger(__name__)
 START_OF_SEGMENT = 1
-"""Number of transactions that a NameNode may be ahead: START_LOG_SEGMENT of a new segment does not wait."""
+"""Number of transactions by which a NameNode may be ahead: START_LOG_SEGMENT of a new segment does not count as
+waiting.
+"""
 
 
 class LagWatch:
-    """Alarm about edits that wait too long. One thread records each tail; any thread may read the alarm.
+    """Alarm about edits that wait too long. Only one thread may record tails; any thread may read the alarm.
 
     Args:
         threshold: seconds that edits may wait while no edit is applied; 0 if unlimited.

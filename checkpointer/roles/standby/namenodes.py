@@ -18,7 +18,14 @@ from hadoop_common.recurring_fault import PeerFaults
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import DEFAULT_TIMEOUT, NO_RETRY
 from hadoop_rpc.client_protocol import ClientProtocolClient, RollingUpgradeInfo
-from hadoop_rpc.errors import NoSuchRpcMethodError, RpcConnectionError, RpcError, StandbyError
+from hadoop_rpc.errors import (
+    NoSuchRpcMethodError,
+    NotAuthorizedError,
+    RpcConnectionError,
+    RpcError,
+    SafeModeError,
+    StandbyError,
+)
 from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from journal.journal import ReadableSegment
@@ -169,8 +176,8 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """Return the newest transaction of the active NameNode (the maximum if there are several), or None without an
-        active NameNode.
+        """Return the newest transaction of the active NameNode (the maximum if there are several), or None if no
+        NameNode is active.
         """
 
         def ask(node: _NameNodeClients) -> int | None:
@@ -278,6 +285,7 @@ class NameNodes:
             RollRefusedError: no NameNode rolled its edits.
         """
         refusals: dict[str, str] = {}
+        hint = "Check that a NameNode is active, and that this daemon's user is a superuser of HDFS."
         for _ in range(self.retries):
             for node in sorted(self._nodes, key=lambda each: each is not self._active):
                 if cancelled():
@@ -288,6 +296,8 @@ class NameNodes:
                     refusals[node.address] = "is not active"
                 except RpcError as error:
                     refusals[node.address] = error.message
+                    if isinstance(error, SafeModeError | NotAuthorizedError):
+                        hint = error.hint
                 else:
                     self._active = node
                     first = signature.current_segment_txid
@@ -299,10 +309,7 @@ class NameNodes:
                     )
                     return node.address
         reasons = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
-        raise RollRefusedError(
-            f"no NameNode rolled its edit log: {reasons}",
-            hint="Check that a NameNode is active, and that this daemon's user is a superuser of HDFS.",
-        )
+        raise RollRefusedError(f"no NameNode rolled its edit log: {reasons}", hint=hint)
 
 
 class JournalWitness:

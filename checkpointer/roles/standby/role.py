@@ -50,7 +50,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole(StoredRole):
-    """Maker of checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
+    """Role that makes checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
 
     A tail job applies new edits to a namespace that stays in memory.
 
@@ -113,7 +113,7 @@ class StandbyRole(StoredRole):
         # txid of the rollback image for which a delay was logged, and the reason
         self._postponed: tuple[int, str] | None = None
 
-    # ---- life ----------------------------------------------------------------------------------------------
+    # ---- lifecycle -----------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
         """Lock the storage, fetch VERSION and an image into new storage, and repair the leftovers of a killed run.
@@ -141,7 +141,7 @@ class StandbyRole(StoredRole):
             _LOG.warning("no other NameNode is configured; images remain on this host")
 
     def close(self) -> None:
-        """Stop a running tail, and release namespace and storage."""
+        """Stop a running tail, and release the namespace and the storage."""
         self._nodes.close()
         self._follower.close()
         self._storage.release()
@@ -192,7 +192,7 @@ class StandbyRole(StoredRole):
         """Return our newest image, and the newest transaction that is finalized or that we have applied.
 
         Raises:
-            HdfsError: storage or journal cannot be read.
+            HdfsError: the storage or the journal cannot be read.
         """
         image = self._storage.latest_image()
         applied = self._follower.applied_txid
@@ -239,7 +239,7 @@ class StandbyRole(StoredRole):
         """Save a new image with all present edits, or the rollback image if it is due, and purge old images.
 
         Raises:
-            CheckpointError, ImageFormatError, JournalError: nothing was written.
+            CheckpointError, ImageFormatError, JournalError: no image could be made; nothing was written.
         """
         require_space(self._storage.roots, self._storage.latest_image().path)
         result = self._follower.checkpoint(observer)
@@ -316,8 +316,8 @@ class StandbyRole(StoredRole):
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """Yield the results; if a NameNode forbids an upload, doubt our VERSION, because the NameNode may have been
-        upgraded.
+        """Yield the results; if a NameNode forbids an upload, require a check of our VERSION, because the NameNode may
+        have been upgraded.
         """
         for upload in uploads:
             if upload.status == HTTPStatus.FORBIDDEN:

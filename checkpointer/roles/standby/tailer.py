@@ -141,7 +141,7 @@ class EditTailer:
         Raises:
             JournalError, StorageError, OSError: edits are unreadable or missing.
             ReplayError, ImageFormatError: an edit cannot be applied; the namespace has to be loaded again.
-            CheckpointCancelledError: the observer cancelled.
+            CheckpointCancelledError: the observer cancelled the operation.
         """
         before = self._warm.last_txid
         if self._segment_last is not None and before >= self._segment_last:
@@ -156,8 +156,8 @@ class EditTailer:
     def _apply_view(self, observer: Observer) -> bool:
         """Apply the edits of one view; return whether another view may contain more."""
         before = self._warm.last_txid
-        # Read such an operation only from the finalized segment, because JournalNodes still return the open part from
-        # their caches.
+        # Read a held START or FINALIZE only from the finalized segment, because JournalNodes still return the open part
+        # from their caches.
         held = self._held_at == before + 1
         view = self._source.view(before + 1, in_progress=self.in_progress and not held)
         self.source_txid = max(view.last_txid, self.source_txid if held else -1)

@@ -27,9 +27,9 @@ from image_format.layout import check_supported
 class VersionAction(Enum):
     """Action that the VERSION of the active NameNode requires.
 
-    NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
-    upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an upgrade
-    or a rollback began another history; fetch the active's image, like `hdfs namenode -bootstrapStandby`.
+    NONE: the VERSION equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a
+    rolling upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an
+    upgrade or a rollback began another history; fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
     """
 
     NONE = "none"
@@ -128,6 +128,8 @@ class VersionWatch:
         self._rolling = rolling
         self._take_over = take_over
         self._doubted = threading.Event()
+        # whether the running check has found a difference
+        self._differs = False
         self._fault = RecurringFault(_LOG, "the cluster's VERSION and ours agree again", unit="checks", clock=clock)
         self.doubt("the daemon starts")
 
@@ -150,14 +152,15 @@ class VersionWatch:
             return
         # Clear the doubt first, so that a call of `doubt` during the check is not lost.
         self._doubted.clear()
-        resolved = False
+        resolved = self._differs = False
         try:
             resolved = self._resolve()
         except CheckpointCancelledError as stopped:
             _LOG.info("the cluster's VERSION was not adopted: %s", stopped)
         except (HdfsError, OSError) as fault:
             known = as_hdfs_error(fault)
-            text = f"the cluster's VERSION differs from ours and could not be adopted: {error_text(fault)}"
+            finding = "differs from ours and could not be adopted" if self._differs else "cannot be compared with ours"
+            text = f"the cluster's VERSION {finding}: {error_text(fault)}"
             self._fault.occurred(text, hint="" if known is None else known.hint)
         except Exception as fault:
             text = f"the cluster's VERSION could not be adopted: {type(fault).__name__}: {fault}"
@@ -173,6 +176,7 @@ class VersionWatch:
         ours = self._ours()
         namenode = f"NameNode {active.address}"
         rolling = self._rolling(active.info) if active.rolling is None else active.rolling
+        self._differs = ours != active.info
         move = decide_version_action(ours, active.info, rolling=rolling, namenode=namenode)
         if move in (VersionAction.CONVERT, VersionAction.FETCH):
             self._take_over(move, active)

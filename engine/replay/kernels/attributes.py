@@ -74,7 +74,7 @@ def set_permissions(state, buf, pos, end):
 
 @step
 def set_owner(state, buf, pos, end):
-    """Apply SET_OWNER; an empty user or group leaves the present value unchanged, but not both can be empty."""
+    """Apply SET_OWNER; an empty user or group leaves the present value unchanged, but only one of them may be empty."""
     row, user = _changeable(state, buf, pos, end)
     if row < 0:
         return row

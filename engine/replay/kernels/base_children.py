@@ -139,7 +139,10 @@ def _name_of(state, inode_id, near):
 
 @step
 def _in_order(state, first, behind):
-    """Return whether children are sorted by name; NameNodes up to 3.2 sort them, so images may be unsorted."""
+    """Return whether children are sorted by name.
+
+    An image may contain unsorted children, because NameNodes up to Hadoop 3.2 sort children while they load an image.
+    """
     buf = directories_of(state)
     last_start = np.int64(0)
     last_size = np.int64(-1)

@@ -83,7 +83,7 @@ def permission_of(state, buf, pos, end):
 
 @step
 def acl_end(buf, pos, end, default):
-    """Return the position after the entries of an ACL, or after their number if that is 0; -1 if the ACL is invalid.
+    """Return the position after the entries of an ACL, or after their number if it is 0; -1 if the ACL is invalid.
 
     Args:
         default: whether default entries are allowed after the access entries.
@@ -138,8 +138,8 @@ def raise_mtime(state, directory, mtime, latest):
     """Raise a directory's modification time, which never decreases.
 
     Args:
-        latest: id of the newest snapshot that contains the directory without the change, plus one; 0 without such a
-            snapshot.
+        latest: id of the newest snapshot that contains the directory without the change, plus one; 0 if no such
+            snapshot exists.
     """
     row = rows_of(state)[directory]
     if mtime > row["mtime"]:

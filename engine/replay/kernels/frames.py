@@ -6,7 +6,7 @@ from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
 LENGTH, TXID, BODY = 1, 5, 13
-"""Offsets of an operation's length field (which counts the bytes from there to the checksum), txid and fields."""
+"""Offsets of an operation's length field (which counts the bytes from itself to the checksum), txid and fields."""
 CHECKSUM = 4
 """Size in bytes of the checksum after the body."""
 _MIN_LENGTH = BODY - LENGTH

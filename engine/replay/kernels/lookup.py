@@ -4,8 +4,8 @@ Kernels cache the directory of a path in a table by the path's hash, with one en
 old entry. An entry is valid while all of these conditions are met; otherwise, the directory is looked up again:
 
     same bytes   the path in the segment equals the cached path, not only its hash.
-    same era     the segment is the same, and Python has not changed a directory; Python then increments `era` of the
-                 state.
+    same era     the segment is the same, and Python has not changed a directory. A change of a directory by Python
+                 increments `era` of the state.
     same place   neither the directory nor an ancestor was moved or deleted. `directories_moved` of the state counts
                  moved and deleted directories; each row records the count at its last move.
 
@@ -88,7 +88,9 @@ def is_new_id(state, inode_id):
 
 @step
 def load(state, inode_id, near):
-    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if it was deleted or is odd.
+    """Return the row of an inode of the base image, decoded if necessary, or `UNUSUAL` or `AGAIN`.
+
+    The result is `UNUSUAL` for a missing or deleted inode, and for a record that only Python can decode.
 
     Args:
         near: most likely slot of the inode.
@@ -338,7 +340,7 @@ def parent_of(state, buf, start, slash):
     """Return the row of the directory or file `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
     A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state identify the
-    snapshot that contains it.
+    snapshot that contains the directory.
     """
     state.latest = 0
     state.inside = 0

@@ -38,7 +38,7 @@ def _opened(state, buf, start, slash):
 def follow_paths(states, buf, spans, first, apart):
     """Search for the directories of paths in the base image, to read the pages that `find_open_files` needs.
 
-    Several threads, each with different paths, wait for several pages at the same time. They change nothing.
+    Several threads, each with different paths, wait for several pages at the same time. The threads change nothing.
 
     Args:
         states: the state; see `kernels.state`.

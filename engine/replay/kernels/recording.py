@@ -164,7 +164,7 @@ def leave(state, row, directory, latest, inside, is_held):
 
 @step
 def move_out(state, row, directory, latest, inside, is_held, target):
-    """Note, like `leave`, a move to a place whose `latest` is `target`."""
+    """Note, as `leave` does, a move to a place whose `latest` is `target`."""
     if not is_held:
         leave(state, row, directory, latest, inside, False)
         return

@@ -1,4 +1,4 @@
-"""The state of the replay kernels: counters, and the arrays of image and delta.
+"""The state of the replay kernels: counters and the arrays of the image and the delta.
 
 The state is one record of `STATE_DTYPE`, in an array: Numba accepts arrays from Python faster than records.
 `CompiledReplay` sets its `Counters` before each run and reads them after the run. While a kernel runs, arrays do not
@@ -50,7 +50,7 @@ class Counters(NamedTuple):
         latest: id of the newest snapshot that contains the path of the last directory found, plus one; 0 if there is no
             such snapshot.
         inside: whether that snapshot contains the directory.
-        snapshots_plain: `CreatedLists.may_be_inconsistent` is false.
+        snapshots_plain: whether `CreatedLists.may_be_inconsistent` is false.
         directories_moved: number of directories that were moved or deleted.
         named_wanted: result: number of missing places for a table of names; -1 forbids new tables.
         next_snapshot: id of the next new snapshot; -1 if kernels may not create any.
@@ -101,7 +101,7 @@ PATH_DTYPE = np.dtype(
         ("at", "i8"),  # position of the path in the segment
         ("era", "i8"),  # `Counters.era` of the look-up
         ("moved", "i8"),  # `Counters.directories_moved` of the look-up
-        ("row", "i8"),  # of the directory
+        ("row", "i8"),  # row of the directory
         ("size", "i4"),
         ("latest", "i4"),  # `Counters.latest` and `inside` for the directory
         ("inside", "i4"),

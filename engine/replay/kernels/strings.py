@@ -82,7 +82,7 @@ def read_client(state, offset, row):
 
 @step
 def _only(buf, pos, end, wanted):
-    """Return (start, end) of the message in the only field with a tag; -1 if no or several fields have it."""
+    """Return (start, end) of the message in the only field with a tag; -1 unless exactly one field has the tag."""
     first = np.int64(-1)
     behind = np.int64(-1)
     while 0 <= pos < end:

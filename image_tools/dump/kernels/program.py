@@ -16,10 +16,17 @@ SCRATCH = 4 * WIDTH
 (LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
     range(16)
 )
-"""Kinds of a step. Print: a literal; a field as a signed number of 64 or 32 bits, escaped, as hexadecimal digits, as
-base64, as a word, or as minutes in local time; the number of messages of a field; the sum of their field `SHAPE`; the
-path; a comma, but not after a bracket. Test whether a field is UTF-8. Enter a message; print steps for each element.
-Print, escaped, a field that must be UTF-8.
+"""Kinds of a step:
+
+- `LITERAL` prints a string of the program;
+- `NUMBER` and `NUMBER32` print a field as a signed number of 64 or 32 bits;
+- `DATA`, `HEX` and `BASE64` print the bytes of a field escaped, as hexadecimal digits, or as base64;
+- `WORD` prints the word for a number, and `DATE` prints milliseconds as minutes in local time;
+- `COUNT` prints the number of messages of a field, and `TOTAL` prints the sum of their field `SHAPE`;
+- `PATH` prints the path, and `SEPARATE` prints a comma unless a bracket precedes;
+- `TELL` tests whether a field is UTF-8;
+- `INSIDE` enters a message, and `EACH` executes the nested steps for each element;
+- `STRING` prints, escaped, a field that must be UTF-8.
 """
 
 OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)

@@ -222,7 +222,7 @@ def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
         return put_number(out, at, count if op == COUNT else total)
     if op == PATH:
         return _path(buf, out, at, values[field], ends[field], program, paths, slot)
-    # SEPARATE
+    # the remaining kind of step is SEPARATE
     if room < 1:
         return np.int64(-FULL)
     if out[at - 1] != _OPENING[0] and out[at - 1] != _OPENING[1]:

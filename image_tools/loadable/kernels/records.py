@@ -1,4 +1,4 @@
-"""Kernels that check records like Hadoop's protobuf parser, driven by tables made from `fsimage.proto`.
+"""Kernels that check records as Hadoop's protobuf parser does, driven by tables made from `fsimage.proto`.
 
 `image_tools.loadable.tables` creates and documents the tables.
 """

@@ -79,7 +79,7 @@ def audit_directories(
         owner: by slot, the slot of the first directory that lists the inode; initially -1, but the root's slot for the
             root.
         entry_of: a directory's first entry, by slot; -1 at the start.
-        reference_owner: slot of the first directory that uses a reference, by its number; -1 at the start.
+        reference_owner: by reference number, the slot of the first directory that uses the reference; initially -1.
 
     Returns:
         (entries, position, damaged) as in `audit_inodes`.

@@ -34,7 +34,7 @@ SMALL_PART = 8
 """By default, a file is small if it is smaller than its block size divided by this number."""
 
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
-"""Bounds of the age classes in days; compare `SIZE_BOUNDS`."""
+"""Bounds of the age classes in days; see `SIZE_BOUNDS`."""
 
 AGE_LABELS = (
     "< 1 day",
@@ -56,7 +56,7 @@ _STRIPE = re.compile(r"-(\d+)-(\d+)-(\d+)k$")
 
 
 def known_size(length: Numbers) -> Numbers:
-    """Replace impossible lengths by 0: deleted blocks have the size NO_ACK (BlockCommand), 2^63 - 1."""
+    """Replace impossible lengths with 0: a deleted block has the size NO_ACK (BlockCommand), 2^63 - 1."""
     return np.where((length < 0) | (length > _MAX_BYTES), 0, length)
 
 
@@ -83,7 +83,7 @@ def days_before(as_of: datetime, days: int) -> int:
 def raw_space(length: Numbers, replication: Numbers, ec_policy: pa.Array) -> Numbers:
     """Return the bytes on DataNodes: all replicas, or data and parity.
 
-    The function computes parity like StripedBlockUtil.spaceConsumedByStripedBlock, and assumes that all block groups
+    The function computes parity as StripedBlockUtil.spaceConsumedByStripedBlock does, and assumes that all block groups
     except the last are full. Scheme and cell size come from the policy's name, see
     ErasureCodingPolicy.composePolicyName.
     """

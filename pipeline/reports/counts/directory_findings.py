@@ -11,8 +11,8 @@ from pipeline.reports.counts.namespace import EVERYBODY_WRITES, MEASURES, STICKY
 from pipeline.reports.counts.tree import DirectoryTree, ImageCounts
 
 TEMPORARY = (".Trash", ".staging", ".sparkStaging", "_temporary")
-"""Names of directories for short-lived data: TrashPolicyDefault, MRJobConfig, Spark's ApplicationMaster,
-FileOutputCommitter.
+"""Names of directories for short-lived data; TrashPolicyDefault, MRJobConfig, Spark's ApplicationMaster and
+FileOutputCommitter use these names.
 """
 
 _NONE = -1

@@ -307,7 +307,7 @@ def _directory_of(path: pa.Array) -> pa.Array:
 
 
 def _prefix(paths: pa.ChunkedArray, depth: int) -> pa.Array:
-    """Return the ancestors at `depth` of absolute paths, or the paths themselves."""
+    """Return the ancestors at `depth` of absolute paths; a path with fewer names remains unchanged."""
     codes, distinct = codes_of(paths)
     above = ["/".join(path.split("/")[: depth + 1]) or "/" for path in distinct.to_pylist()]
     return pa.array(above, pa.string()).take(pa.array(codes))
@@ -342,5 +342,5 @@ def ordered(tables: Mapping[str, pa.Table], name: str, limit: int = MAX_LONG) ->
     if name == "hours":
         table = table.set_column(0, "hour", table["hour"].cast(TIMESTAMP))
     elif name == "made_by_client":
-        table = more_than_none(table, "small_files")  # after the merge: a client may write into many buckets
+        table = more_than_none(table, "small_files")  # after the merge, because a client's files may be in many buckets
     return first(table, _ORDERS[name], limit)

@@ -38,7 +38,7 @@ def attribute_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, pa.Table]:
     """Return `attributes`: namespace, name, directories; and `zones`: inode_id, path.
 
     Args:
-        rows: rows of the table `xattrs`, for directories in the current tree.
+        rows: rows of the `xattrs` table, for directories in the current tree.
     """
     found: Counter[tuple[str, str]] = Counter()
     zones = []
@@ -55,7 +55,7 @@ def open_file_counts(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[st
     """Return `open_files`, the `rules.limit` files that were modified first, and `open_ages`: age_class, files, length.
 
     Args:
-        rows: rows of the table `under_construction`; files without a path exist only in snapshots and do not count.
+        rows: rows of the `under_construction` table; files without a path exist only in snapshots and do not count.
     """
     listed = [{name: row.get(name) for name in OPEN.names} for row in rows if row["path"] is not None]
     files = pa.Table.from_pylist(listed, OPEN)

@@ -1,4 +1,4 @@
-"""Counts of the inodes of an image: one pass over batches of the table `inodes`."""
+"""Counts of the inodes of an image: one pass over batches of the `inodes` table."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ class Rules:
 class NamespaceCounts:
     """Counts of the inodes below the root. A task adds its batches, then reads the tables.
 
-    The last use of a file is the later of its access and modification times; if access times are off, the modification
-    time. An impossible length counts as 0.
+    The last use of a file is the later of its access and modification times; if the NameNode does not record access
+    times, the last use is the modification time. An impossible length counts as 0.
     """
 
     def __init__(self, rules: Rules) -> None:

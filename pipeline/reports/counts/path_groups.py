@@ -42,7 +42,7 @@ def set_sizes(image: ImageCounts, rules: PathRules) -> dict[str, dict[int, int]]
 
 
 def _members(tree: DirectoryTree, rules: PathRules) -> list[tuple[str, Mask]]:
-    """Return, for each set, a mask of the directories in it or below one of its directories."""
+    """Return, for each set, a mask of the directories in the set or below a directory of the set."""
     paths = tree.rows["path"].combine_chunks()
     found = []
     for name, pattern in rules.sets:
@@ -60,8 +60,8 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
 
 
 def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
-    """Return the position of each directory's table in the names (-1 without a table), and the names of database and
-    table.
+    """Return the position of each directory's table in the names (-1 for no table), and the names of the database and
+    the table.
     """
     paths = tree.rows["path"].combine_chunks()
     named = np.full(tree.count, None, object)

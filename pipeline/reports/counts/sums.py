@@ -62,7 +62,7 @@ class PairNumbers:
 
 
 def _read_only(values: Numbers) -> Numbers:
-    """Return a read-only view, like Arrow's arrays, so that a kernel is compiled for only one kind of array."""
+    """Return a read-only view, because Arrow's arrays are read-only and a kernel should be compiled only once."""
     view = values.view()
     view.flags.writeable = False
     return view

@@ -104,7 +104,7 @@ class ImageCounts:
 
     @cached_property
     def direct(self) -> pa.Table:
-        """The table `direct` with the `SAVINGS` of merging each owner's small files in a directory into full blocks.
+        """The `direct` table with the `SAVINGS` of merging each owner's small files in a directory into full blocks.
 
         Each merged file fills one block of the largest block size among the small files; at least one file remains,
         even if all are empty.

@@ -20,7 +20,12 @@ _FILES = (
 )
 _UNLIKE = (count("unlike_files", "Files"), bytes_("unlike_raw", "Space with replicas"))
 _MOST_UNLIKE: Order = [("unlike_raw", "descending"), ("unlike_files", "descending"), ("path", "ascending")]
-_UNSET = {EFFECTIVE_POLICY: "(NameNode's default)", "ec_policy": "(replicated)", "replication": "(none)"}
+# texts for values that mean an absent setting
+_UNSET = {
+    (EFFECTIVE_POLICY, None): "(NameNode's default)",
+    ("ec_policy", None): "(replicated)",
+    ("replication", "0"): "(erasure-coded)",
+}
 _PLAIN = (
     ("replication", "by_replication", "By replication factor", "Replication"),
     (EFFECTIVE_POLICY, "by_storage_policy", "By storage policy", "Storage policy"),
@@ -45,7 +50,7 @@ def section(work: ReportData) -> ReportSection:
     for dimension, name, title, heading in _PLAIN:
         rows = of_dimension(work, dimension)
         for record in rows:
-            record["value"] = record["value"] or _UNSET[dimension]
+            record["value"] = _UNSET.get((dimension, record["value"]), record["value"])
         tables.append(_table(work, name, title, heading, rows))
     for policy, name, title, heading in _BY_DIRECTORY:
         tables += _of_directories(work, policy, name, title, heading)
@@ -70,7 +75,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def _of_directories(work: ReportData, policy: str, name: str, title: str, heading: str) -> list[ReportTable]:
-    """Make the table of the directories on which a policy is set; no table without such directories."""
+    """Make the table of the directories on which a policy is set, if there are any."""
     most = work.options.top
     rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
     words = "The files below, except those below another directory with its own policy."

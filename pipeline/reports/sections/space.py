@@ -85,7 +85,7 @@ def _fullest(work: ReportData) -> list[ReportTable]:
 
 
 def _quotas(work: ReportData) -> list[ReportTable]:
-    """Make tables of the quotas at their limits and of the fullest quotas; no tables without quotas."""
+    """Make tables of the quotas at their limits and of the fullest quotas; no tables if no directory has a quota."""
     used = records(work.image.quotas())
     if not used:
         return []
@@ -102,7 +102,7 @@ def _quotas(work: ReportData) -> list[ReportTable]:
 
 
 def _fill(record: Record) -> float:
-    """Return the larger used percentage of the two quotas, or -1 if neither quota is above 0."""
+    """Return the higher of the used percentages of the two quotas, or -1 if neither quota is above 0."""
     return max(-1.0 if record[name] is None else record[name] for name in ("names_used", "space_used"))
 
 

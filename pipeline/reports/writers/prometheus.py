@@ -23,7 +23,7 @@ def metrics_text(report: NamespaceReport) -> str:
     """Return a gauge `hdfs_report_TABLE_COLUMN` for each number of the totals, labelled with the cluster.
 
     Names omit the table of the whole namespace; sizes end in `_bytes`. Further gauges contain the transaction,
-    the times of image and report in seconds since 1970, and the number of findings by level.
+    the times of the image and of the report in seconds since 1970, and the number of findings by level.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_ReportCollector(report))

@@ -10,7 +10,7 @@ from pipeline.reports.model import RIGHT, NamespaceReport, ReportTable, cell_tex
 
 
 def report_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:
-    """Yield every section with its tables, numbers with units; only the page has charts.
+    """Yield the lines of every section with its tables, and numbers with units; only the page has charts.
 
     Args:
         width: width of the terminal, None if unlimited.

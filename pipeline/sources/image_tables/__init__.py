@@ -1,1 +1,1 @@
-"""Readers of all tables of the data source `fsimage` except `inodes`."""
+"""Readers of all tables of the `fsimage` data source except `inodes`."""

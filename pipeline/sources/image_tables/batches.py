@@ -64,5 +64,5 @@ def total_bytes(blocks: Iterable[pb.BlockProto]) -> int | None:
 
 
 def text(value: str | bytes | None) -> str | None:
-    """Decode text like Java, with U+FFFD for invalid UTF-8."""
+    """Decode text as Java does, with U+FFFD for invalid UTF-8."""
     return None if value is None else java_text(value)

@@ -48,12 +48,12 @@ _SECTION_DIFFS = "SNAPSHOT_DIFF"
 
 
 def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read the table `blocks`; a kernel fills its columns."""
+    """Read the `blocks` table; a kernel fills its columns."""
     return blocks_of(host, part.cut(host.count), columns)
 
 
 def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of the table `blocks` for the inodes in these slots."""
+    """Read the rows of the `blocks` table for the inodes in these slots."""
     image, buffer = host.image, host.inode_buffer
     needs_policies = "ec_policy" in columns or "raw_bytes" in columns
     policies = policies_of(ImageRecords(image).erasure_coding()) if needs_policies else {}
@@ -61,7 +61,7 @@ def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator
 
 
 def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read the table `directories`; kernels fill its columns except the paths."""
+    """Read the `directories` table; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
     found = SnapshotCounts.of(ImageRecords(host.image), index.snapshot_index.owners)
     inodes = part.cut(host.count)
@@ -107,7 +107,7 @@ def snapshots(host: HostImage, _part: TablePart) -> _Rows:
 
 
 def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
-    """Read the table `snapshot_diffs`: a part's lists of diffs."""
+    """Read the `snapshot_diffs` table: a part's lists of diffs."""
     section = host.image.section(_SECTION_DIFFS)
     lists = host.index.snapshot_index.owners.size
     if section is None or not lists:
@@ -142,19 +142,19 @@ def marks_of(host: HostImage, part: TablePart) -> Marks:
 
 
 def xattrs_of(host: HostImage, slots: Sequence[int]) -> _Rows:
-    """Read the rows of the table `xattrs` of the inodes in these slots."""
+    """Read the rows of the `xattrs` table of the inodes in these slots."""
     place = host.image.place("INODE")
     found = inodes_in(slots, host.inode_buffer, host.arrays.offsets, place)
     return xattr_rows(found, host.image.string_table(), host.path, place)
 
 
 def under_construction(host: HostImage, part: TablePart) -> _Rows:
-    """Read the table `under_construction`; raise RecordError for a lease of a missing inode."""
+    """Read the `under_construction` table; raise RecordError for a lease of a missing inode."""
     return open_files(host, part, marks_of(host, part))
 
 
 def open_files(host: HostImage, part: TablePart, marks: Marks) -> _Rows:
-    """Read the table `under_construction` with known marks; see `under_construction`.
+    """Read the `under_construction` table with known marks; see `under_construction`.
 
     Args:
         marks: result of `marks_of`.

@@ -1,4 +1,4 @@
-"""Rows of the table `summary`: the FileSummary's entries, and the fields of the sections' headers."""
+"""Rows of the `summary` table: the FileSummary's entries, and the fields of the sections' headers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _count(header: Message) -> int:
 
 
 def _values(header: Message) -> Iterator[_Row]:
-    """Yield the single numbers of a header; the ids of snapshottable directories are in the table `directories`."""
+    """Yield the single numbers of a header; the ids of snapshottable directories are in the `directories` table."""
     if isinstance(header, pb.ErasureCodingSection):
         names = policies_of(header)
         for policy in header.policies:

@@ -114,7 +114,7 @@ def test_a_paused_namenode_acknowledges_nothing_after_the_takeover(
     writers = writing(site.nn1, "first").start(acknowledged=100)
     site.nn1.pause()
     site.nn2.command("transition", "active").checked()
-    # earlier requests are answered now, like all later ones
+    # earlier requests are answered now, as all later requests are
     site.nn1.resume()
     made = writers.made()
     assert made <= site.nn2.paths()

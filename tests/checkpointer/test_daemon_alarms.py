@@ -17,8 +17,10 @@ from checkpointer.transfer.image_acceptance import ImageAcceptance
 from checkpointer.transfer.upload_target import Upload
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.json_log import JsonFormatter
 from hadoop_common.names import ImageKind, image_name, md5_name
+from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.errors import RpcConnectionError
 from node_state.text import status_lines
 from servlets.status import TriggerState
@@ -126,6 +128,23 @@ def test_repeated_transfer_failures_are_an_alarm(
         "http://nn1:9870 accepts images again after 0 s, 3 transfers",
         "upload to http://nn1:9870: SUCCESS in 0.00 s",
     ]
+
+
+def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(
+    service: CheckpointService, role: FakeRole
+) -> None:
+    """Its newest image is old, and the edits after this image may be purged."""
+    error = "PutImage failed. java.io.IOException: No targets in destination storage!?"
+    role.journal = TRANSACTIONS
+    role.uploads = [Upload("http://nn1:9870", "failed", error)]
+    assert "Do not restart" in service.request(force=True, wait=True).details["hint"]
+    target = role.targets[0]
+    for _ in range(2):
+        target = target.failed(ImageKind.IMAGE, error, at=START, now=0.0, wait=0.0)
+    role.targets = (target,)
+    service.poll()
+    (alarm,) = service.status()["alarms"]
+    assert "-restoreFailedStorage" in service.status()["nextSteps"][alarm]
 
 
 def test_a_forced_attempt_that_failed_is_retried(
@@ -325,6 +344,20 @@ def test_service_with_an_alarm_is_not_ready(service: CheckpointService, role: Fa
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
     assert service.status()["nextSteps"] == {role.raised[0]: "See docs/runbook.md#gap-in-the-edits."}
+
+
+def test_a_request_does_not_succeed_while_edits_are_not_followed(service: CheckpointService, role: FakeRole) -> None:
+    """The NameNode may have edits that this node has not read, so that no checkpoint seems to be due."""
+    role.raised = [Alarm("edits are not followed: another namespace", "Check the addresses.")]
+    assert service.request(force=False, wait=True).details.get("exitCode") is None
+    result = service.request(force=True, wait=True)
+    assert (result.state, result.details["exitCode"]) == (TriggerState.SKIPPED, ExitCode.FAILURE)
+    assert result.details["hint"] == "Check the addresses."
+    assert result.message == (
+        "no checkpoint is due: 0 transactions since the image at 0, but edits are not followed: another namespace"
+    )
+    role.raised = []
+    assert "exitCode" not in service.request(force=True, wait=True).details
 
 
 def test_second_missing_answer_of_a_namenode_is_an_alarm(role: FakeRole, clock: Clock) -> None:

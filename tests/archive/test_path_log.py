@@ -1,0 +1,61 @@
+"""The transactions of a path, with their users from audit logs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest import mock
+
+from archive.adding import add_directory
+from archive.archive import Archive
+from archive.catalogue import MAIN
+from archive.fetching import fetch_segment
+from archive.moments import view_of
+from archive.path_log import path_log
+from tests.archive.storage import segment, storage
+from tests.cli_runner import run_cli
+from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import mkdir, rename
+
+
+def test_path_log_follows_renames_in_both_directions(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
+    archive, folder, deleted = deletion_by_mistake
+    view = view_of(archive.catalogue(), MAIN)
+    by_new = path_log(archive, view, "/data/warehouse/f", folder)
+    assert [(each.operation, each.known_as) for each in by_new] == [
+        ("OP_ADD", "/data/tmp/f"),
+        ("OP_CLOSE", "/data/tmp/f"),
+        ("OP_RENAME", "/data/warehouse/f"),
+        ("OP_DELETE", "/data/warehouse/f"),
+    ]
+    by_old = path_log(archive, view, "/data/tmp/f", folder)
+    assert [each.txid for each in by_old] == [each.txid for each in by_new]
+    assert path_log(archive, view, "/z", folder) == []
+    (folder / "audit.log").write_text(
+        "1970-01-01 00:00:09,500 INFO FSNamesystem.audit: allowed=true\tugi=eve (auth:SIMPLE)\tip=/10.0.0.7\t"
+        "cmd=delete\tsrc=/data\tdst=null\tperm=null\tproto=rpc\n"
+    )
+    with mock.patch.dict("os.environ", {"TZ": "UTC"}):
+        __import__("time").tzset()
+        answer = run_cli(
+            *("archive", "log", "--archive", folder / "archive", "--path", "/data/tmp/f", "--op", "delete", "--json"),
+            *("--audit", f"{folder}/audit*"),
+        )
+    (entry,) = json.loads(answer.out)["entries"]
+    assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
+
+
+def test_repeatedly_swapped_names_are_searched_once(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    last = segment(nn, BASE_TXID, mkdir("/now", 16386), mkdir("/before", 16387))
+    for day in range(8):
+        swap = [rename("/now", "/tmp"), rename("/before", "/now"), rename("/tmp", "/before")]
+        last = segment(nn, last, *swap, mkdir(f"/now/{day}", 16390 + day))
+    add_directory(archive, nn)
+    view = view_of(archive.catalogue(), MAIN)
+    with mock.patch("archive.path_log.fetch_segment", side_effect=fetch_segment) as fetched_segments:
+        entries = path_log(archive, view, "/now", tmp_path)
+    assert [each.operation for each in entries].count("OP_RENAME") == 24
+    assert [each.paths for each in entries if each.operation == "OP_MKDIR"][:2] == [("/now",), ("/before",)]
+    # each of the three names needs at most two passes over nine segments
+    assert fetched_segments.call_count <= 6 * 9

@@ -1,0 +1,132 @@
+"""A secondary whose NameNode was set back: its images remain until the NameNode's image is stored."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkpointer.set_back.provenance import held_images
+from checkpointer.storage.inspector import inspect
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside
+from checkpointer.storage.usable_images import content_fault
+from hadoop_common.errors import StorageError
+from hadoop_common.names import image_name
+from servlets.status import TriggerState
+from tests.checkpointer.kill_harness import kill, kills, record
+from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary_config
+from tests.depth import sample
+from tests.namenode_stub.namenode_double import NamenodeDouble
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {image.path.name: image.path.read_bytes() for image in inspect(folder.parent).images}
+
+
+@pytest.mark.parametrize("beyond", [200, 60], ids=["other-edits", "fewer-edits"])
+def test_images_remain_until_the_namenodes_image_is_stored(node: NamenodeDouble, tmp_path: Path, beyond: int) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        ours = contents(secondary.folder)
+        node.set_back(beyond)
+        node.faults["image"] = 500
+        for _ in range(2):
+            assert secondary.checkpoint().state is TriggerState.FAILED
+            assert contents(secondary.folder) == ours
+            # neither served nor offered
+            with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
+                secondary.role.latest_image()
+            assert secondary.role.details().lost_past is None
+    node.steps.clear()
+    with Secondary.of(tmp_path, node) as secondary:
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        assert contents(secondary.folder) == ours
+        assert "upload" not in node.steps
+        node.faults.clear()
+        txid = done(secondary)
+        lost = secondary.role.details().lost_past
+    assert lost is not None
+    (aside,) = lost.set_aside
+    assert aside.parent.name == LOST_PAST
+    assert {name: (aside / name).read_bytes() for name in ours} == ours
+    assert image_txids(secondary.folder) == node.image_txids()
+    assert node.image_txids()[-1] == txid
+
+
+def test_image_refused_before_its_upload_remains_until_the_next_checkpoint(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    with Secondary.of(tmp_path, node) as secondary:
+        node.faults["upload"] = 500
+        secondary.checkpoint()
+        ours = contents(secondary.folder)
+        node.faults.clear()
+        node.set_back(200)
+        node.faults["rollEditLog"] = "cut"
+        node.steps.clear()
+        secondary.service.poll()
+        assert contents(secondary.folder) == ours
+        secondary.service.poll()
+        assert "upload" not in node.steps
+        assert contents(secondary.folder) == ours
+        node.faults.clear()
+        done(secondary)
+        assert secondary.role.details().lost_past is not None
+
+
+def test_state_that_cannot_be_compared_remains_until_the_namenodes_image_is_stored(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    """The NameNode has purged our image and all edits below its own image."""
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        ours = contents(secondary.folder)
+        node.save_namespace(upgrade=True)
+        node.faults["image"] = 500
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        assert contents(secondary.folder) == ours
+        node.faults.clear()
+        done(secondary)
+        lost = secondary.role.details().lost_past
+    assert lost is not None
+    assert "cannot be compared" in lost.reason
+    assert [folder.parent.name for folder in lost.set_aside] == [NOT_COMPARED]
+
+
+def start_over(folder: str, rpc_port: int, http_port: int) -> None:
+    """Run a daemon that makes one checkpoint; called in a child process."""
+    with Secondary(secondary_config(Path(folder), rpc_port, http_port)) as secondary:
+        assert secondary.checkpoint().state is TriggerState.DONE
+
+
+def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    with NamenodeDouble(before / "name") as node, Secondary.of(before, node) as secondary:
+        done(secondary)
+        ours = contents(secondary.folder)
+
+    def place(name: str) -> tuple[Path, NamenodeDouble]:
+        folder = tmp_path / name
+        shutil.copytree(before, folder, copy_function=shutil.copyfile)
+        node = NamenodeDouble(folder / "name")
+        node.set_back(200)
+        return folder, node
+
+    folder, node = place("recorded")
+    with node:
+        steps = record(start_over, str(folder), node.rpc_port, node.http_port)
+    assert "link" in steps
+    for where in sample(list(kills(steps)), 4, "start over"):
+        folder, node = place(str(where).replace("/", "_"))
+        current = folder / "secondary/current"
+        with node:
+            kill(where, start_over, str(folder), node.rpc_port, node.http_port)
+            assert held_images([current])
+            assert not any(content_fault(current / image_name(image.txid)) for image in held_images([current]))
+            start_over(str(folder), node.rpc_port, node.http_port)
+            aside = [path.name for each in folders_aside(current.parent) for path in each.iterdir()]
+            assert set(ours) <= {*aside, *contents(current)}
+            newest = image_name(node.checkpoint_txid)
+            assert (current / newest).read_bytes() == (node.folder / newest).read_bytes()
+        shutil.rmtree(folder)

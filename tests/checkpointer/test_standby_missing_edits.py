@@ -1,0 +1,124 @@
+"""Fetches of the active NameNode's image by a standby when edits are missing, or every copy of them is damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from checkpointer.errors import TransferError
+from hadoop_common.names import image_name
+from journal.segment_file import list_segments
+from namenode_stub.node import NameNodeStub
+from servlets.status import TriggerState
+from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, stub, stub_config, write_edits
+
+__all__ = ["stub", "stub_config"]
+
+# each example runs a daemon for about a second
+pytestmark = pytest.mark.parameters(2)
+
+
+def cut_header(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(content)
+
+
+def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path, lose: Callable[[Path], object] = Path.unlink) -> int:
+    """Prepare applied edits, lost edits, an image of the active NameNode that contains both, and more edits."""
+    write_edits(stub, "a", 3)
+    daemon.role.tail()
+    end = write_edits(stub, "b", 3)
+    with daemon_of(stub, tmp_path, image_directories=(tmp_path / "other",)) as other:
+        assert other.service.request(force=True, wait=True).state is TriggerState.DONE
+    last = write_edits(stub, "c", 3)
+    lost = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end)
+    lose(lost.path)
+    return last
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, cut_header, flip_a_bit])
+def test_image_is_fetched_if_edits_are_missing_or_damaged(
+    stub: NameNodeStub, tmp_path: Path, lose: Callable[[Path], object]
+) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        last = make_a_gap(stub, daemon, tmp_path, lose)
+        daemon.role.tail()
+        status = daemon.service.status()
+        assert (status["alarms"], status["appliedTxid"]) == ([], last)
+        assert images(tmp_path / "nn2") == images(tmp_path / "active/name")
+        assert daemon.service.poll().details["uploads"] == {}
+        assert_in_sync(stub, daemon, tmp_path)
+
+
+def test_no_image_is_fetched_with_rebootstrap_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
+        make_a_gap(stub, daemon, tmp_path)
+        daemon.role.tail()
+        assert "closes the gap" in daemon.service.status()["alarms"][0]
+        assert images(tmp_path / "nn2") == [0]
+        wanted = dataclasses.replace(daemon.role._config, rebootstrap=True)
+        daemon.role.reconfigure(wanted)
+        daemon.role.tail()
+        assert daemon.service.status()["alarms"] == []
+
+
+def test_no_image_is_fetched_before_the_active_has_one_after_the_damage(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a", 3)
+        daemon.role.tail()
+        applied = daemon.service.status()["appliedTxid"]
+        end = write_edits(stub, "b", 3)
+        flip_a_bit(next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path)
+        for _ in range(2):
+            daemon.role.tail()
+            status = daemon.service.status()
+            assert applied <= status["appliedTxid"] < end
+            assert "edits are not followed" in status["alarms"][0]
+            assert "do not restart a NameNode" in status["nextSteps"][status["alarms"][0]]
+        assert images(tmp_path / "nn2") == [0]
+
+
+def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a", 3)
+        daemon.role.tail()
+        end = write_edits(stub, "b", 3)
+        write_edits(stub, "c", 3)
+        next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path.unlink()
+        for _ in range(2):
+            daemon.role.tail()
+            assert "no known image closes the gap" in daemon.service.status()["alarms"][0]
+        assert images(tmp_path / "nn2") == [0]
+
+
+def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with daemon_of(stub, tmp_path) as daemon:
+        last = make_a_gap(stub, daemon, tmp_path)
+
+        requests = []
+
+        def broken(*_: object, **__: object) -> None:
+            requests.append(daemon.clock.now)
+            raise TransferError(stub.server.url, "broke off")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
+            # the delay grows: a large image must not be transferred at each tail
+            for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
+                daemon.clock.now += passed
+                daemon.role.tail()
+                assert "broke off; the next attempt follows after" in daemon.service.status()["alarms"][0]
+                assert images(tmp_path / "nn2") == [0]
+            assert [later - requests[0] for later in requests] == [0.0, 10.0, 30.0]
+        daemon.clock.now += 40.0
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
+        assert (tmp_path / "nn2/current" / image_name(images(tmp_path / "nn2")[-1])).exists()
