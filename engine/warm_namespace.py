@@ -65,9 +65,7 @@ _LOG = logging.getLogger(__name__)
 
 _REBASE_HINT = "A daemon needs no action: it loads the newest image at its next step."
 _MAX_UPDATE = 1 << 30
-"""Largest index in bytes that may temporarily be in memory twice; at most a quarter of the memory limit. A larger index
-is released, and the new image is scanned.
-"""
+"""Largest index in bytes that may be in memory twice during its update; for a larger one, the new image is scanned."""
 
 
 @dataclass(frozen=True, slots=True)
