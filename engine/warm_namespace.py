@@ -359,7 +359,7 @@ class WarmNamespace:
                 self.close()
                 raise StorageError(f"{path} was replaced or removed", hint=_REBASE_HINT)
             arrays = self._updated(base.update)
-            # `update` refers to the old index.
+            # `base.update` refers to the old index, which must be released before the new index is loaded.
             del base
             try:
                 self._load(path, arrays, SilentObserver())

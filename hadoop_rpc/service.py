@@ -67,7 +67,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A protocol by its full Java name."""
+    """The methods of an RPC protocol, which is identified by its full Java name."""
 
     protocol: str
     methods: Mapping[str, Method]

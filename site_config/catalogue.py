@@ -111,7 +111,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.resource.checked.volumes.minimum", "1"),
     ),
     *_ignored(
-        "Whether a NameNode may be formatted.",
+        "Protection of a NameNode against being formatted.",
         "the checkpointer formats only its own empty directories",
         ("dfs.reformat.disabled", "false", ABSENT),
         ("dfs.namenode.support.allow.format", "true"),

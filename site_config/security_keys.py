@@ -90,8 +90,8 @@ CLIENT_ACL = ConfigKey(
     POLICY_KEYS["ClientProtocol"],
     "*",
     _ACL,
-    "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and the "
-    "following keys, .blocked appended lists users that are refused, and .hosts instead of .acl lists hosts.",
+    "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and each "
+    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts in place of .acl lists hosts.",
 )
 NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Users that may act as the stub's checkpointer.")
 HA_SERVICE_ACL = ConfigKey(

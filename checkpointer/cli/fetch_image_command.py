@@ -110,7 +110,7 @@ def command(
     deep: bool,
     as_json: bool,
 ) -> None:
-    """Fetch an image of the active NameNode into DEST_DIR, with .md5 and VERSION, and keep the newest N.
+    """Fetch an image from a NameNode into DEST_DIR, with its .md5 file and VERSION, and keep the newest N images.
 
     The command tries the NameNodes of the configuration in turn, beginning with the active NameNode. It verifies
     length, digest and frame before it renames the image to its final name. An intact image that DEST_DIR already

@@ -212,7 +212,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("lease-closed", _E, "a file listed as under construction is closed", "dropped"),
     ("lease-twice", _W, "a file under construction is listed twice", "listed once"),
     ("lease-path", _W, "the path differs from the path of the file", "corrected"),
-    ("lease-missing", _W, "an open file is not listed (info from layout -64 on, where the list is not read)", "listed"),
+    (
+        "lease-missing",
+        _W,
+        "an open file is not listed (severity info from layout -64 on, because the list is not read)",
+        "listed",
+    ),
     # SECRET_MANAGER, CACHE_MANAGER, ERASURE_CODING
     ("secret-count", _E, "numKeys or numTokens is not the number of records", "corrected"),
     ("secret-key-twice", _W, "two master keys have the same id", "the last one is kept"),

@@ -48,7 +48,7 @@ EDITS = Table(
         Column(
             "permission",
             pa.int32(),
-            "New mode bits of the inode with the sticky bit, e.g. 0o644.",
+            "New mode bits of the inode, including the sticky bit, e.g. 0o1777.",
             f"{_OP}.*.permissions.mode",
             "mode",
         ),

@@ -27,7 +27,9 @@ INODES = Table(
         Column("type", pa.string(), "FILE, DIRECTORY or SYMLINK.", f"{_ANY}.type", nullable=False),
         Column("owner", pa.string(), "User.", f"{_EACH}.permission, StringTableSection"),
         Column("group", pa.string(), "Group.", f"{_EACH}.permission, StringTableSection"),
-        Column("permission", pa.int32(), "Mode bits with the sticky bit, e.g. 0o644.", f"{_EACH}.permission", "mode"),
+        Column(
+            "permission", pa.int32(), "Mode bits, including the sticky bit, e.g. 0o1777.", f"{_EACH}.permission", "mode"
+        ),
         Column(
             "length", pa.int64(), "Sum of the block sizes; null for types other than FILE.", f"{_FILE}.blocks", "bytes"
         ),

@@ -178,8 +178,8 @@ SNAPSHOT_DIFFS = Table(
 
 REFERENCES = Table(
     "references",
-    "The references to inodes that were renamed after a snapshot of their old location. All references to one inode "
-    "together are the WithCount of a NameNode.",
+    "The references to inodes that were renamed after a snapshot of their old location. On a "
+    "NameNode, all references to one inode share a WithCount.",
     (
         Column(
             "number",

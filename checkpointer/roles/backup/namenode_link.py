@@ -101,7 +101,7 @@ class NamenodeLink:
     def close(self) -> None:
         """Close the connections, which ends waiting calls."""
         for client in (self._probe, self._client):
-            # `close` blocks until a connecting client is connected.
+            # `close` waits for the end of a connection attempt.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
     def _ask(self, call: Callable[[NamenodeClient], T]) -> T:

@@ -384,7 +384,7 @@ class JournalFollower:
                     f"{verdict.reason}; nothing is merged or offered until this is resolved",
                     hint="Check that a NameNode is active, and that the shared edits belong to that NameNode.",
                 )
-            # damaged images are of no use as the state that the NameNode lost
+            # if every image is damaged, the files do not show the state that the NameNode lost
             folder = verdict.folder if self._storage.has_image() else NOT_COMPARED
             self._start_over(verdict.cause("the NameNode"), observer, folder=folder)
             started_over = True
