@@ -91,7 +91,7 @@ CLIENT_ACL = ConfigKey(
     "*",
     _ACL,
     "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and each "
-    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts in place of .acl lists hosts.",
+    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts, not .acl, lists hosts.",
 )
 NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Users that may act as the stub's checkpointer.")
 HA_SERVICE_ACL = ConfigKey(
