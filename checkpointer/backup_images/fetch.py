@@ -111,8 +111,8 @@ def fetch_image(
         is_old = options.txid is None and txid < newest
         if is_old:
             notes.append(
-                f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
-                "the NameNode sent an old one, or was set back"
+                f"the NameNode's newest image is at txid {txid}, but the folder contains an image at txid {newest}: "
+                "the NameNode sent an old image, or was set back"
             )
         if options.txid is None:
             notes += _behind(source, txid, options)
@@ -173,7 +173,7 @@ def _fetch_from(
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
     """Return the NameNode's VERSION, or add the reason to `notes`; an image without VERSION is still useful."""
     if source.rpc is None:
-        notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
+        notes.append(f"VERSION is not stored: no RPC address of {source.http} is known")
         return None
     try:
         with NamenodeClient(
@@ -181,7 +181,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
         ) as client:
             return client.version_request().storage_info
     except RpcError as error:
-        notes.append(f"VERSION is not kept: {error.message}")
+        notes.append(f"VERSION is not stored: {error.message}")
         return None
 
 
@@ -192,7 +192,7 @@ def _download(
     if offer.size > free:
         raise StorageError(
             f"the image at txid {offer.txid} has {offer.size} bytes, but {folder.root} has {free} bytes free",
-            hint="Free space there, or fetch with a smaller --keep first.",
+            hint="Free space on that disk, or first fetch with a smaller --keep.",
         )
     steps.begin("fetch", offer.size)
     image = download_image(
@@ -207,7 +207,7 @@ def _download(
     if image.md5 != offer.md5:
         raise TransferError(
             offer.url,
-            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but received with {image.md5}",
+            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but the received file has {image.md5}",
             hint="Find out which of the NameNode's images is damaged, then fetch again.",
         )
     return image.paths[0]

@@ -157,7 +157,7 @@ def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int, con
         if older is not None and all(map(is_damaged, newer)):
             return (
                 f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "
-                f"one. Without a daemon, run: {set_aside_command(each.root, newer, conf_dir)}"
+                f"image. Without a daemon, run: {set_aside_command(each.root, newer, conf_dir)}"
             )
     return ""
 

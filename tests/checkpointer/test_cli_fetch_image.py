@@ -156,7 +156,7 @@ def test_image_of_a_given_txid(namenode: NamenodeDouble, shelf: Path) -> None:
 def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: NamenodeDouble, shelf: Path) -> None:
     outcome = run_cli("fetch-image", "--from", namenode.url, shelf)
     assert outcome.code == 0
-    assert "VERSION is not kept" in outcome.err
+    assert "VERSION is not stored" in outcome.err
     assert listing(shelf) == [OLD_NAME, f"{OLD_NAME}.md5"]
     fetched(namenode, shelf)
     assert listing(shelf) == WHOLE

@@ -149,7 +149,7 @@ def test_archive_failure_is_an_alarm_until_recovery(process: ArchiveProcess, nn:
     wait_until("the alarm", lambda: bool(process.alarms()))
     status = service.status()
     (alarm,) = status["alarms"]
-    assert f"the archive {place} is not filled: {place}" in alarm
+    assert f"the archive {place} is not being filled: {place}" in alarm
     assert "checkpointer.archive.dir" in status["nextSteps"][alarm]
     assert service.ready().ok
     assert status["failures"] == 0
@@ -207,7 +207,7 @@ def test_no_archive_is_created_in_an_unmounted_mount_point(
     work(config_of(place), Inbox(source_of(nn), 3, lambda left: None))  # type: ignore[arg-type]
     assert not list(place.iterdir())
     last = ArchiveReport.from_line(capfd.readouterr().out.splitlines()[-1])
-    assert (last.complete, last.error) == (False, f"{place} no longer has its archive")
+    assert (last.complete, last.error) == (False, f"{place} no longer contains the archive")
     place.rmdir()
     away.rename(place)
     work(config_of(place), Inbox(source_of(nn), 2, lambda left: None))  # type: ignore[arg-type]
@@ -279,7 +279,7 @@ def test_incomplete_archive_is_an_alarm(place: Path) -> None:
     assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
     process._reported(ArchiveReport(MAIN, 20, 10, missing=4))
     (alarm,) = process.alarms()
-    assert "lacks 4 transactions that a purge removed before the archive had them" in alarm
+    assert "lacks 4 transactions that a purge removed before they were archived" in alarm
     process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True, pruning_error="permission denied"))
     assert process.alarms() == [
         f"the archive {place} grows, because its retention rules were not applied: permission denied"

@@ -136,7 +136,7 @@ def test_recovery_after_a_manifest_with_a_gap(node: NamenodeDouble, secondary: S
     for path in kept:
         path.unlink()
     result = fails(secondary)
-    assert "bad edit log manifest" in result.message
+    assert "invalid edit log manifest" in result.message
     # a NameNode lists only the segments after a gap
     assert str(89 if gone == "middle" else firsts[0]) in result.message
     for path, content in kept.items():
@@ -299,7 +299,7 @@ def test_too_many_failed_merges_end_the_daemon(
         fault = secondary.service.fault
         assert isinstance(fault, RoleGaveUpError)
         assert fault.exit_code == 1
-        assert "3 merges in a row failed" in result.message
+        assert "failed merges since the last success: 3" in result.message
 
 
 def test_all_files_are_fetched_again_after_a_failed_merge(

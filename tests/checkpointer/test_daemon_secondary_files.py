@@ -224,12 +224,12 @@ def test_directory_of_another_node_is_rejected_unchanged(node: NamenodeDouble, t
     (current / "VERSION").write_text(text)
     (current / segment_name(1, 3)).write_bytes(b"")
     before = fingerprint(tmp_path / "secondary")
-    with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}") as caught:
+    with pytest.raises(ForeignDirectoryError, match=f"VERSION belongs to a {kind}") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "was not changed" in caught.value.hint
     for options in ((), ("--dry-run",)):
         outcome = run_cli("merge", tmp_path / "secondary", *options)
-        assert (outcome.code, f"is that of a {kind}" in outcome.err) == (6, True)
+        assert (outcome.code, f"belongs to a {kind}" in outcome.err) == (6, True)
     with pytest.raises(ForeignDirectoryError):
         format_storage([tmp_path / "other"], [tmp_path / "secondary"], new_storage_info(-67), force=True)
     assert fingerprint(tmp_path / "secondary") == before
@@ -243,7 +243,7 @@ def test_directory_of_a_stopped_namenode_is_rejected(node: NamenodeDouble, tmp_p
         (current / "seen_txid").unlink()
         (current / inprogress_name(500)).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in current.iterdir()}
-    with pytest.raises(StorageError, match="is not a checkpoint directory, but that of a NameNode") as caught:
+    with pytest.raises(StorageError, match="is not a checkpoint directory, but the directory of a NameNode") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "dfs.namenode.checkpoint.dir" in caught.value.hint
     assert {path.name: path.read_bytes() for path in current.iterdir()} == before

@@ -112,7 +112,7 @@ def test_no_image_is_fetched_before_the_active_has_one_after_the_damage(stub: Na
             daemon.role.tail()
             status = daemon.service.status()
             assert applied <= status["appliedTxid"] < end
-            assert "edits are not followed" in status["alarms"][0]
+            assert "edits are not read or applied" in status["alarms"][0]
             assert "do not restart a NameNode" in status["nextSteps"][status["alarms"][0]]
         assert images(tmp_path / "nn2") == [0]
 

@@ -96,7 +96,7 @@ class Fetcher:
             StorageError: no directory is left.
         """
         if not refetch and (local := self._local_image(txid, info, witness)) is not None:
-            _LOG.info("the image at txid %d is already stored here and is not fetched", txid)
+            _LOG.info("the image at txid %d is already stored on this host and is not fetched", txid)
             return local, False
         folders = self._storage.image_folders()
         fetch = partial(
