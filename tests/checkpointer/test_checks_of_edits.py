@@ -181,7 +181,7 @@ def test_journals_of_another_namespace_are_not_called_lost() -> None:
     found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), foreign)))
     assert found.state is State.WARNING
     assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=0;50"]
-    assert "the furthest behind lacks 0 transactions" in found.summary
+    assert "the node furthest behind lacks 0 transactions" in found.summary
     assert found.details[0].startswith("jn1:8485: last txid 100, 0 behind")
     assert found.details[2] == "jn3:8485: its journal belongs to another namespace"
     assert "Do not format a JournalNode" in found.hint

@@ -85,7 +85,7 @@ def test_no_image_is_fetched_for_edits_that_only_other_software_reads(
     with daemon_of(stub, tmp_path) as daemon:
         make_a_gap(stub, daemon, tmp_path, change)
         daemon.role.tail()
-        assert "edits are not followed" in daemon.service.status()["alarms"][0]
+        assert "edits are not read or applied" in daemon.service.status()["alarms"][0]
         assert images(tmp_path / "nn2") == [0]
 
 
