@@ -41,10 +41,10 @@ _COMPACT_AFTER = 64
 _STEP = 1 << 20
 _LISTINGS = 20
 _OTHER_ARCHIVE = "Specify the archive of this cluster, or a new archive."
-_REPLACED = f"All images are of this cluster: `checkpointer archive check --repair` restores {IDENTITY}."
+_REPLACED = f"All images belong to this cluster: `checkpointer archive check --repair` restores {IDENTITY}."
 _SEVERAL = (
-    "`checkpointer archive split --block-pool ID --to NEW_ARCHIVE` moves the objects of one of them to a new archive; "
-    "`checkpointer archive check` shows what belongs to each."
+    "`checkpointer archive split --block-pool ID --to NEW_ARCHIVE` moves the objects of one cluster to a new "
+    "archive; `checkpointer archive check` lists the clusters."
 )
 
 
@@ -105,8 +105,8 @@ class Archive:
         """Read the catalogue; refuse images of several clusters, because edits do not name their cluster."""
         found = self.catalogue()
         if len(clusters := clusters_of(found)) > 1:
-            ids = "; and of ".join(each.namespace_text for each in clusters)
-            raise ArchiveError(f"{self.store.location} contains images of several clusters: of {ids}", hint=_SEVERAL)
+            ids = "; ".join(each.namespace_text for each in clusters)
+            raise ArchiveError(f"{self.store.location} contains images of several clusters: {ids}", hint=_SEVERAL)
         return found
 
     def _existing(self) -> ArchiveIdentity:
@@ -144,8 +144,9 @@ class Archive:
     ) -> None:
         if owner is not None:
             raise ArchiveError(
-                f"{self.store.location} is the archive of cluster {owner.cluster_id}, namespace {owner.namespace_id}, "
-                f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
+                f"{self.store.location} is the archive of cluster {owner.cluster_id}, namespace "
+                f"{owner.namespace_id}, but the storage directory belongs to cluster {info.cluster_id}, namespace "
+                f"{info.namespace_id}",
                 hint=hint,
             )
 
@@ -323,7 +324,7 @@ class Archive:
             while step := stream.read(_STEP):
                 digest.update(step)
         if digest.hexdigest() != record.sha256:
-            raise ArchiveDamagedError(record.name, "the object does not have the SHA-256 of the catalogue")
+            raise ArchiveDamagedError(record.name, "the SHA-256 of the object differs from the catalogue")
 
     def _put(self, name: str, content: bytes, *, contested: bool = False) -> None:
         with built(self.store) as path:
@@ -340,7 +341,8 @@ class Archive:
             )
         if self._key is not None and self._key.check() != found.key_check:
             raise ArchiveError(
-                f"the key file is not the key of {self.store.location}", hint="Specify the key file of this archive."
+                f"the key file does not contain the key of {self.store.location}",
+                hint="Specify the key file of this archive.",
             )
 
 
@@ -403,7 +405,7 @@ def _decode_identity(content: bytes) -> ArchiveIdentity:
     if digest != b"%s\n" % short_digest(text).encode():
         raise ArchiveDamagedError(
             IDENTITY,
-            "the file does not have the digest in its last line",
+            "the digest of the file differs from the digest in its last line",
             hint="Restore the file from a copy, or run `checkpointer archive check --repair`.",
         )
     values = json.loads(text)

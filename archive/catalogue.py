@@ -282,7 +282,7 @@ def decode_commit(name: str, text: bytes) -> Commit:
         ArchiveVersionError: a newer program wrote the commit.
     """
     if short_digest(text) != name.rpartition("-")[2].removesuffix(".json"):
-        raise ArchiveDamagedError(name, "the commit does not have the digest in its name")
+        raise ArchiveDamagedError(name, "the digest of the commit differs from the digest in its name")
     values = json.loads(text)
     check_format(values.get("format"), name)
     return Commit(

@@ -108,7 +108,7 @@ def check_archive(
     except ArchiveDamagedError as fault:
         report.damaged[IDENTITY] = fault.message
     for name in catalogue.damaged:
-        report.damaged[name] = "the commit does not have the digest in its name"
+        report.damaged[name] = "the digest of the commit differs from the digest in its name"
     for record in catalogue.records:
         try:
             archive.verify_bytes(record)

@@ -128,16 +128,18 @@ def move_cluster(
             return done
         pools = ", ".join(each.info.blockpool_id for each in clusters)
         raise ArchiveError(
-            f"{archive.store.location} has no image of block pool {block_pool}", hint=f"It has images of {pools}."
+            f"{archive.store.location} has no image of block pool {block_pool}",
+            hint=f"The archive has images of these block pools: {pools}.",
         )
     if len(clusters) == 1:
         raise ArchiveError(
-            f"{archive.store.location} contains only this cluster", hint="Other clusters can be moved out of it."
+            f"{archive.store.location} contains only this cluster",
+            hint="Only the objects of another cluster can be moved to a new archive.",
         )
     if unknown:
         raise ArchiveError(
-            f"the cluster of {counted(len(unknown), 'object')} with edits cannot be determined, such as "
-            f"{unknown[0].name}: its transactions are connected with images of several clusters, or with none",
+            f"the cluster of {counted(len(unknown), 'object')} with edits, such as {unknown[0].name}, cannot be "
+            f"determined: their transactions lead to images of several clusters or of none",
             hint=KEEP_HINT,
         )
     target.adopt(moved.info)
@@ -190,7 +192,7 @@ def _copy_objects(
             raise ArchiveDamagedError(
                 record.name,
                 f"its copy in {target.store.location} is damaged",
-                hint="Repeat the command with another new archive in --to; the original is intact.",
+                hint="Repeat the command with a different new archive in --to; the original is intact.",
             )
         done += record.stored
         progress(done)

@@ -59,7 +59,8 @@ class ArchiveKey:
             secret = b""
         if len(secret) != _KEY_BYTES:
             raise ArchiveError(
-                f"{path} is not a key: it needs 64 hexadecimal digits", hint="Create a key with `openssl rand -hex 32`."
+                f"{path} is not a key: a key has 64 hexadecimal digits",
+                hint="Create a key with `openssl rand -hex 32`.",
             )
         if shared:
             raise ArchiveError(f"{path} is readable by other users", hint=f"chmod 600 {path}")
@@ -123,7 +124,7 @@ class DecryptingStream(io.RawIOBase):
         self._stream, self._name = stream, name
         head = stream.read(len(_MAGIC) + _SALT)
         if head[: len(_MAGIC)] != _MAGIC or len(head) < len(_MAGIC) + _SALT:
-            raise ArchiveDamagedError(name, "it does not begin like an encrypted object")
+            raise ArchiveDamagedError(name, "it does not begin with the header of an encrypted object")
         self._cipher = key.cipher(head[len(_MAGIC) :])
         body = stream.seek(0, os.SEEK_END) - len(head)
         self._chunks = max(1, -(-body // (_CHUNK + _TAG)))
@@ -167,7 +168,7 @@ class DecryptingStream(io.RawIOBase):
             except InvalidTag as fault:
                 raise ArchiveDamagedError(
                     self._name,
-                    f"chunk {number} does not decrypt: it is damaged, or the key is wrong",
+                    f"chunk {number} cannot be decrypted: it is damaged, or the key is wrong",
                     hint="Check the key file; `checkpointer archive check` lists damaged objects.",
                 ) from fault
         return self._kept[1]

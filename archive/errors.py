@@ -54,7 +54,7 @@ class CrossingWritersError(ArchiveError):
 
     def __init__(self, branch: str) -> None:
         super().__init__(
-            f"another writer adds to branch {branch} at the same time, perhaps edits of another history",
+            f"another writer is adding edits to branch {branch}, perhaps from another history",
             hint="Try again; `hdfs haadmin -getAllServiceState` shows whether two NameNodes are active.",
         )
 
@@ -65,5 +65,5 @@ class OtherHistoryError(ArchiveError):
     def __init__(self, first: int) -> None:
         super().__init__(
             f"the edits from transaction {first} on belong to no history of the archive",
-            hint="Run `checkpointer archive add` with the directory that has the edits before them.",
+            hint="Run `checkpointer archive add` with the directory that contains the edits before that transaction.",
         )

@@ -32,4 +32,4 @@ def fetch_object(archive: Archive, name: str, path: Path, md5: str) -> None:
         path.chmod(0o600)
         found = copy_content(reader, out)
     if found != md5:
-        raise ArchiveDamagedError(name, f"its content has MD5 {found}, but {md5} in the catalogue")
+        raise ArchiveDamagedError(name, f"the MD5 of its content is {found}, but the catalogue contains {md5}")

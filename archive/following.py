@@ -147,7 +147,7 @@ class ArchiveFollower:
         # a cluster that mistook the archive for a new one may have replaced and then removed the identity
         if self._begun and self._archive.identity() is None and not self._archive.catalogue().records:
             raise ArchiveError(
-                f"{self._archive.store.location} no longer has its archive",
+                f"{self._archive.store.location} no longer contains the archive",
                 hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new one.",
             )
 
@@ -293,8 +293,9 @@ class ArchiveFollower:
         piece, differing = found
         if differing < self._next.first:
             _LOG.warning(
-                "branch %s has edits of two histories from transaction %d on: %s is not of this history, which "
-                "continues in a separate branch; next: restore later transactions from the branches that begin there",
+                "branch %s contains edits of two histories from transaction %d on: %s does not belong to this "
+                "history, which continues in a separate branch; next: restore later transactions from the branches "
+                "that begin there",
                 branch,
                 differing,
                 piece.record.name,

@@ -210,7 +210,7 @@ class FsspecStore:
         self._fs.invalidate_cache()
         # WebHDFS refuses a rename without an error; another writer may have stored the same bytes
         if not self._fs.exists(target) or self._fs.info(target)["size"] != size:
-            raise refused or OSError(f"{aside} was not renamed to it")
+            raise refused or OSError(f"{aside} was not renamed to {target}")
         if self._fs.exists(aside):
             self._fs.rm_file(aside)
 

@@ -193,7 +193,7 @@ def _never_existed(path: str, rejected: list[Removal], hint: str) -> NoSuchMomen
     listed = "".join(f"\n  {each}" for each in rejected[:_SHOWN])
     more = f"\n  and {len(rejected) - _SHOWN} more" if len(rejected) > _SHOWN else ""
     return NoSuchMomentError(
-        f"{clean_path(path)} did not exist before any available transaction that can have removed it:{listed}{more}",
+        f"{clean_path(path)} did not exist before any available transaction that could have removed it:{listed}{more}",
         hint=f"{hint} If the path had another name, specify that name.",
     )
 

@@ -247,7 +247,7 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
                 out.add(piece)
             if md5.hexdigest() != expected:
                 raise DigestMismatchError(
-                    f"its MD5 is {md5.hexdigest()}, but {expected} in the digest file",
+                    f"its MD5 is {md5.hexdigest()}, but the digest file contains {expected}",
                     file=str(path),
                     hint="`checkpointer image verify` shows the damage; nothing was archived.",
                 )

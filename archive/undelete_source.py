@@ -36,7 +36,7 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     current = directory / "current"
     if user := storage_user(directory):
         raise ArchiveError(
-            f"{directory} is in use by {user}, which still writes edits: they would be missing in the result",
+            f"{directory} is in use by {user}, which still writes edits: these edits would be missing from the result",
             hint="Follow docs/runbook-deleted.md: enter safe mode first, and undelete once the NameNode has stopped.",
         )
     try:
@@ -57,12 +57,13 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     if removal is None:
         raise NoSuchRemovalError(
             f"no segment in {current} deletes {wanted}, or a directory above it{up_to(before)}",
-            hint="Look in the other edits directories, or in an archive.",
+            hint="Search the other edits directories, or an archive.",
         )
     below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < removal.txid]
     if not below:
         raise ArchiveError(
-            f"{current} has no image from before transaction {removal.txid}, the last that can have deleted {wanted}",
+            f"{current} has no image from before transaction {removal.txid}, the last one that could have deleted "
+            f"{wanted}",
             hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
         )
     image_txid, image = max(below)
@@ -84,7 +85,8 @@ def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: S
     if newest > last:
         raise ArchiveError(
             f"{current} has an image of transaction {newest}, but its edits end at {last}",
-            hint="Copy the missing segments there from the shared edits, another edits directory or a JournalNode.",
+            hint="Copy the missing segments to this directory from the shared edits, another edits directory or a "
+            "JournalNode.",
         )
 
 

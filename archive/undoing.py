@@ -36,7 +36,7 @@ _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _CREATIONS = (AddOp, MkdirOp, SymlinkOp)
 _RENAMES = (RenameOldOp, RenameOp)
 _CAN_BE_LEFT_OUT = (*_CREATIONS, *_RENAMES, DeleteOp, *ATTRIBUTE_OPS)
-_MISSING = "does not exist without an operation that was omitted"
+_MISSING = "does not exist without an omitted operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Undo:
         elif isinstance(redirected, AddOp) and (row := self._row(redirected.path)) != NO_ROW:
             if int(self._namespace.table.id[row]) == redirected.inode_id or not redirected.overwrite:
                 raise NotOmittableError(
-                    f"transaction {op.txid} appends to {given.path}, which cannot be omitted",
+                    f"transaction {op.txid}, an append to {given.path}, cannot be omitted",
                     hint="Restore the state before it with --txid, or omit the deletion of the file.",
                 )
             self._mark(redirected.path)
@@ -249,13 +249,13 @@ class Undo:
         if redirected is not op:
             for old, new in zip(op_paths(op), op_paths(redirected), strict=True):
                 if old != new:
-                    reason = "an earlier operation received another path"
+                    reason = "the path of an earlier operation was changed"
                     self.changes.append(UndoChange(op.txid, op.name, old, reason, new))
         return redirected
 
     def _replaced(self, op: Any, path: str, changes: dict[str, str]) -> EditOp:
         (new,) = changes.values()
-        self.changes.append(UndoChange(op.txid, op.name, path, "something restored has this path", new))
+        self.changes.append(UndoChange(op.txid, op.name, path, "a restored file or directory has this path", new))
         adapted: EditOp = replace(op, **changes)
         return adapted
 

@@ -80,6 +80,8 @@ def write_segments(
                 if progress is not None and txid % _REPORTED == 0:
                     progress(txid - image_txid)
             out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
+        if progress is not None:
+            progress(last - image_txid)
         done = last
     return paths
 

@@ -37,7 +37,7 @@ class CheckPage:
         result = self._work.result()
         if result.at is None:
             return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
-        return (check_panel("checks", "Checks", result, "; the check `storage`, which reads whole images, is omitted"),)
+        return (check_panel("checks", "Checks", result, "; the `storage` check, which reads whole images, is omitted"),)
 
 
 def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:

@@ -11,7 +11,9 @@ from console.rest import rest_panels
 from console.words import count_text, time_text
 from hadoop_common.quantities import ago_text, counted
 
-_UNHEALTHY_STEP: Final = "Check the NameNode and its log; once healthy, its controller rejoins the election."
+_UNHEALTHY_STEP: Final = (
+    "Check the NameNode and its log; once the NameNode is healthy, its controller rejoins the election."
+)
 
 
 def page_of(status: Mapping[str, Any], now: float) -> NodePage:
@@ -38,7 +40,7 @@ def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     formatted = [each for each in journals.values() if each.get("formatted")]
     if not formatted and not failing:
         step = "If this node had a journal before, check that its disk is mounted. A NameNode formats a new journal."
-        missing = "no journal is formatted here"
+        missing = "no journal is formatted on this JournalNode"
         attention.append(
             Attention(Level.WARNING, "No journal", missing, step, "runbook.md#a-journalnode-does-not-answer")
         )

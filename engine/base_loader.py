@@ -61,7 +61,7 @@ class BaseLoader:
         from image_tools.verify.snapshot_repair import repair_snapshots
 
         repaired, changes = repair_snapshots(image, spool_dir=self.settings.memory.folder)
-        _LOG.warning("%s; a healed copy of it is read instead", fault)
+        _LOG.warning("%s; a healed copy of the image is read instead", fault)
         loaded = self._load_at_layout(self.resources.enter_context(repaired), None, None)
         for change in changes:
             loaded.namespace.healing_log.add(healed_finding(change, "in the old image"))

@@ -74,5 +74,6 @@ class NamespaceBusyError(CheckpointError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"the namespace was not available for reading within {seconds:g} s",
-            hint="Repeat the request, or send it to a NameNode: this node loads or saves an image, or its edits lag.",
+            hint="Repeat the request, or send it to a NameNode: this node is loading or saving an image, or its "
+            "edits lag.",
         )

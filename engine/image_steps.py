@@ -10,6 +10,7 @@ from engine.errors import CheckpointCancelledError, InconsistentNamespaceError
 from engine.healing import HealingMode, healed_finding
 from engine.namespace import Namespace
 from engine.observer import Observer
+from hadoop_common.quantities import counted
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_format.writer import Sink
@@ -78,7 +79,6 @@ def image_warnings(namespace: Namespace) -> Iterator[str]:
     lost = sorted(namespace.recorder.diffs.encoder.lost)
     if lost:
         yield (
-            f"snapshots lead to removed inodes (number: {len(lost)}, inode {lost[0]} first), "
-            "and no NameNode loads such an image"
-            + ("; `checkpointer image verify --repair` repairs a copy" if as_hadoop else "")
+            f"no NameNode can load the image, because its snapshots lead to {counted(len(lost), 'removed inode')}, "
+            f"inode {lost[0]} first" + ("; `checkpointer image verify --repair` repairs a copy" if as_hadoop else "")
         )

@@ -14,8 +14,8 @@ from journal.segment_file import EditLogSegment, map_file
 from journal.segment_format import HEADER_SIZE
 
 _HINT = (
-    "Run `checkpointer edits recover` on it and compare the result with another edits directory, "
-    "or move the file away if its transactions are not needed."
+    "Run `checkpointer edits recover` on this file, and compare the result with another edits directory, or move "
+    "the file away if its transactions are not needed."
 )
 _HEADER_START = 3
 _NOTHING_WRITTEN_HINT = (
@@ -119,6 +119,6 @@ def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogS
                     f"transactions {max(ours.first, theirs.first)} to {end} are also in {theirs.path.name}",
                     file=str(ours.path),
                     txid=max(ours.first, theirs.first),
-                    hint="Compare the two files, and move the unwanted one away.",
+                    hint="Compare the two files, and move the unwanted file away.",
                 )
         known.append(ours)

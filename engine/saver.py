@@ -158,7 +158,7 @@ def _place_all(
 def _check(path: Path, txid: int) -> None:
     with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
         if image.txid != txid:
-            raise ImageFormatError(f"the image is of txid {image.txid}, expected {txid}", file=str(path))
+            raise ImageFormatError(f"the image is at txid {image.txid}, expected {txid}", file=str(path))
 
 
 def _withdraw(path: Path, fault: Exception) -> str:
@@ -166,7 +166,7 @@ def _withdraw(path: Path, fault: Exception) -> str:
     try:
         path.unlink(missing_ok=True)
     except OSError as second:
-        return f"{error_text(fault)}; and it could not be cleaned up: {error_text(second)}"
+        return f"{error_text(fault)}; the cleanup also failed: {error_text(second)}"
     return error_text(fault)
 
 

@@ -65,9 +65,7 @@ _LOG = logging.getLogger(__name__)
 
 _REBASE_HINT = "A daemon needs no action: it loads the newest image at its next step."
 _MAX_UPDATE = 1 << 30
-"""Largest index in bytes that may temporarily be in memory twice; at most a quarter of the memory limit. A larger index
-is released, and the new image is scanned.
-"""
+"""Largest index in bytes that may be in memory twice during its update; for a larger one, the new image is scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +359,7 @@ class WarmNamespace:
                 self.close()
                 raise StorageError(f"{path} was replaced or removed", hint=_REBASE_HINT)
             arrays = self._updated(base.update)
-            # `update` refers to the old index.
+            # `base.update` refers to the old index, which must be released before the new index is loaded.
             del base
             try:
                 self._load(path, arrays, SilentObserver())

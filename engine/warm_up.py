@@ -69,7 +69,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(small_image())
         write_md5_file(image, md5_of_file(image))
-        # Each merge continues with the image of the previous merge: snapshots, compression, another layout,
+        # Each merge uses the image of the previous merge. The steps add snapshots, compression, another layout and
         # sub-sections.
         for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step, reads=not first)

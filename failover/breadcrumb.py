@@ -68,7 +68,7 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     there = Target(info.nameservice, info.namenode, *address, info.hostname, info.zkfc_port, address)
     here = "does not name it" if known is None else f"has it at {known.address}"
     moved = (
-        f"{info.namenode} was active at {host_port(*address)}, but the configuration {here}: it is fenced at the old "
-        f"address; only if it is gone from there permanently, use {_CLEAR}"
+        f"{info.namenode} was active at {host_port(*address)}, but the configuration {here}; the controller fences "
+        f"it at the old address; use {_CLEAR} only if no NameNode will ever run there again"
     )
     return LastActive(there, ours=False, moved=moved)

@@ -20,8 +20,8 @@ class FormatDeniedError(ControllerError):
     def __init__(self, parent: str) -> None:
         super().__init__(
             f"{parent} already exists in ZooKeeper and is not changed",
-            hint="It is formatted, so no action is needed. --force recreates it; use it only while no controller of "
-            "the nameservice runs.",
+            hint="The nameservice is already formatted, so no action is needed. --force recreates it; use it only "
+            "while no controller of the nameservice runs.",
         )
 
 
@@ -88,7 +88,8 @@ class UnresolvedHostsError(ControllerError):
     def __init__(self, hosts: Sequence[str]) -> None:
         super().__init__(
             f"it is not known which NameNode is on this host: {', '.join(hosts)} cannot be resolved",
-            hint="Check DNS. With dfs.nameservice.id and dfs.ha.namenode.id, the controller needs no DNS here.",
+            hint="Check DNS. If dfs.nameservice.id and dfs.ha.namenode.id are set, the controller does not need DNS "
+            "for this.",
         )
 
 
@@ -98,8 +99,8 @@ class SecondControllerError(ControllerError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             problem,
-            hint="A controller of this NameNode, Hadoop's or ours, may already be running: one suffices. For another "
-            "NameNode of this host set dfs.ha.zkfc.port.",
+            hint="A controller of this NameNode, Hadoop's or the checkpointer's, may already be running: one "
+            "suffices. For another NameNode on this host, set dfs.ha.zkfc.port.",
         )
 
 
@@ -109,6 +110,6 @@ class BreadcrumbKeptError(ControllerError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the breadcrumb is kept: {reason}",
-            hint="Leave it to the controller of the NameNode that it names, which removes it when that NameNode is "
-            "stopped cleanly.",
+            hint="Leave the breadcrumb to the controller of the NameNode that it names. This controller removes the "
+            "breadcrumb when the NameNode is stopped cleanly.",
         )

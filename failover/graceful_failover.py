@@ -51,7 +51,7 @@ class GracefulFailover:
         report = self._state.now.report
         if report.health is not NameNodeHealth.HEALTHY:
             why = f": {report.reason}" if report.reason else ""
-            raise ServiceFailedError(f"{self._own} is not currently healthy, it is {report.health.value}{why}")
+            raise ServiceFailedError(f"{self._own} is not currently healthy: it is {report.health.value}{why}")
         if self._state.now.observer:
             raise ServiceFailedError(f"{self._own} is an observer, which does not become active")
         data = election.active_data()
@@ -121,4 +121,4 @@ class GracefulFailover:
             return
         if in_time:
             raise ServiceFailedError(f"{self._own} became {report.health.value}: {report.reason}")
-        raise ServiceFailedError(f"{self._own} did not get the lock within {seconds:g} s")
+        raise ServiceFailedError(f"{self._own} did not acquire the lock within {seconds:g} s")

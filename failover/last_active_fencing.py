@@ -79,8 +79,8 @@ class LastActiveFencing:
             raise NotFencedError(
                 f"{target} cannot be fenced, so {self._settings.own.namenode} does not become active: {why}",
                 hint=moved
-                or "With two active NameNodes, edits are lost: make sure on its host that this NameNode has ended, or "
-                "use `checkpointer zkfc check` to find a working fencing method.",
+                or "Two active NameNodes lose edits. Check on the host of this NameNode that it has ended, or use "
+                "`checkpointer zkfc check` to find a working fencing method.",
             )
 
     def _outcomes(self, target: Target) -> Iterator[FencingOutcome]:

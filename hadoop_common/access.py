@@ -70,7 +70,8 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    A field that is None allows any caller. Otherwise, the field must contain the address or all names of the caller.
+    A field that is None allows any caller. Otherwise, `networks` must contain the address, and `users` all names, of
+    the caller.
     """
 
     networks: frozenset[Network] | None = None
@@ -139,7 +140,7 @@ def decide(grant: Grant, caller: Caller, action: str) -> AccessDecision:
             return AccessDecision(False, f"{action} is not allowed from {caller.host}")
     strangers = [] if grant.users is None else [user for user in caller.users if user not in grant.users]
     if strangers:
-        return AccessDecision(False, f"{action} is not allowed to user {strangers[0][:80]!a}")
+        return AccessDecision(False, f"{action} is not allowed for user {strangers[0][:80]!a}")
     return AccessDecision(True)
 
 

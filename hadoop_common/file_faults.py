@@ -16,7 +16,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.tls.errors import HandshakeError, tls_reason
 
 _SPACE = "Free space on its disk, then try again."
-_RIGHTS = "Give the user of this process access to it, then try again."
+_RIGHTS = "Give the user of this process access to the file, then try again."
 _OPEN_FILES = "Raise the limit on open files (ulimit -n, LimitNOFILE), then try again."
 _GONE = "Check the path; another process may have moved or removed it."
 _DISK = "Check the disk and the system's log (dmesg), then try again."
@@ -96,7 +96,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
         return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
     if error.filename is None:
         # an error without a number comes from a library, not from the system
-        problem = f"a file, or standard output, fails: {_reason(error)}"
+        problem = f"access to a file or to standard output failed: {_reason(error)}"
         return None if error.errno is None else StorageError(problem, hint=_hint(error))
     if error.filename2 is not None:
         return FileFaultError(error, error.filename, f"cannot be given the name {error.filename2}")

@@ -30,10 +30,10 @@ class FileKind(NamedTuple):
 _IMAGE = FileKind("an fsimage", "`checkpointer image info` and `image verify` read it.")
 _EDITS = "an edit log segment of layout {}"
 _EDITS_HINT = "`checkpointer edits info` reads it."
-_EDITS_XML = FileKind("the XML of an edit log", "`checkpointer edits load` makes a segment of it.")
+_EDITS_XML = FileKind("the XML of an edit log", "`checkpointer edits load` creates a segment from it.")
 IMAGE_XML = FileKind("the XML of an fsimage", "Specify the image from which it was made.")
 XML = FileKind("an XML file", _OTHER)
-_JSON = FileKind("a JSON file", "`checkpointer edits load` makes a segment of it if each line is one operation.")
+_JSON = FileKind("a JSON file", "`checkpointer edits load` creates a segment from it if each line is one operation.")
 _EMPTY = FileKind("empty", "Use another copy.")
 _ZEROS = FileKind(
     "all zeros at the beginning, as after a crash of the host or disk before the data was written",

@@ -26,7 +26,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import open_regular, refuse_holes
 
-_HINT = "Make sure that no process writes to it while it is read, check its disk, then try again."
+_HINT = "Make sure that no process writes to the file while it is read, check its disk, then try again."
 _SA_SIGINFO = 4
 _SI_ADDR = 16
 _MAP_FIXED = 16

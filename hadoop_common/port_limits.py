@@ -12,21 +12,22 @@ CONNECTIONS = ConfigKey(
     "checkpointer.port.connections",
     "400",
     COUNT,
-    "Maximum number of open connections to a port. Specific to the checkpointer, like all limits of ports.",
+    "Maximum number of open connections to a port. Specific to the checkpointer, like all port limits.",
     least=1,
 )
 PEER_CONNECTIONS = ConfigKey(
     "checkpointer.port.peer-connections",
     "100",
     COUNT,
-    "Maximum number of open connections of one address; a new connection replaces an idle or waiting one.",
+    "Maximum number of open connections from one address; a new connection replaces an idle or waiting connection.",
     least=1,
 )
 PEER_TRANSFERS = ConfigKey(
     "checkpointer.port.peer-transfers",
     "8",
     COUNT,
-    "HTTP requests of one address that are processed in parallel; others wait. Status and health do not count.",
+    "Maximum number of HTTP requests from one address that are processed in parallel; others wait. Requests for "
+    "status and health are not counted.",
     least=1,
 )
 OPENING_TIMEOUT = ConfigKey(
@@ -48,16 +49,19 @@ STALL_TIMEOUT = ConfigKey(
     "checkpointer.port.stall-timeout",
     "30s",
     SECONDS,
-    "Time over which a peer must keep the minimum rate, in both directions; only time waiting for the peer counts.",
+    "Time over which a peer must maintain the minimum rate, in both directions; only time spent waiting for the "
+    "peer counts.",
     least=0.001,
 )
-LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The minimum rate of a peer.", least=1)
+LEAST_RATE = ConfigKey(
+    "checkpointer.port.least-rate", "1024", RATE, "Minimum rate at which a peer must send or receive data.", least=1
+)
 RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
     BYTES,
-    "Memory for all RPC requests and responses in transit; above half of it, slow connections are closed. One "
-    "request of the largest size always fits.",
+    "Maximum memory for all RPC requests and responses in transit; above half of this limit, slow connections are "
+    "closed. One request of the largest size is always accepted.",
     least=1 << 20,
 )
 MAX_REQUEST = ConfigKey(

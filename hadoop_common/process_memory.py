@@ -124,7 +124,7 @@ def resident_memory() -> int:
 
 def _out_of_memory(size: int) -> OutOfMemoryError:
     hint = "Allow more with --memory if you trust the file."
-    return OutOfMemoryError(f"the work needs more than the {size >> 20} MiB of memory that it is allowed", hint=hint)
+    return OutOfMemoryError(f"the operation needs more memory than its limit of {size >> 20} MiB", hint=hint)
 
 
 def _status(name: str) -> int:

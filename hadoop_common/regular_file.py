@@ -101,4 +101,4 @@ def refuse_holes(path: Path, source: BufferedReader) -> None:
         return
     if holes > _MAX_HOLES:
         text = f"it is sparse: of its {size} bytes at least {holes} were never written"
-        raise SparseFileError(path, text, "Use another copy; this one is incomplete, or its disk lost parts of it.")
+        raise SparseFileError(path, text, "Use another copy; this file is incomplete, or its disk lost parts of it.")

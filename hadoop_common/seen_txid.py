@@ -23,7 +23,8 @@ def read_seen_txid(path: Path) -> int:
     if not text.isdecimal() or int(text) >= 1 << 63:
         raise StorageError(
             f"{path} contains {text[:40]!r}, expected a transaction id",
-            hint="Copy it from another directory of the same NameNode; a smaller number would hide missing edits.",
+            hint="Copy seen_txid from another directory of the same NameNode; a smaller number would hide missing "
+            "edits.",
         )
     return int(text)
 

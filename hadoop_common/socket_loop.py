@@ -226,7 +226,7 @@ class SocketLoop:
             self._selector.unregister(channel.socket)
         if reason:
             self._refusals.count(reason)
-            _LOG.debug("a connection from %s is ended: %s", channel.peer, reason)
+            _LOG.debug("the connection from %s is closed: %s", channel.peer, reason)
             if not channel.polite:
                 # the system must not store unsent data
                 with contextlib.suppress(OSError):

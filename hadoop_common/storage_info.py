@@ -125,8 +125,8 @@ def _accepted(values: dict[str, str], source: str, of: Collection[str]) -> str:
         )
     if found not in of:
         raise ForeignDirectoryError(
-            f"{source} is that of a {found}, not of a {' or '.join(sorted(of))}",
-            hint="Specify another directory. This one was not changed.",
+            f"{source} belongs to a {found}, not to a {' or '.join(sorted(of))}",
+            hint="Specify another directory. This directory was not changed.",
         )
     return found
 

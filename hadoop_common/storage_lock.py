@@ -62,7 +62,8 @@ def storage_user(directory: Path) -> str:
     except OSError as fault:
         raise StorageError(
             f"{path} cannot be read: {error_text(fault, path)}",
-            hint="Run this as the user of the NameNode; other users cannot detect that the directory is in use.",
+            hint="Run this command as the user of the NameNode; other users cannot detect that the directory is in "
+            "use.",
         ) from fault
 
 
@@ -165,7 +166,7 @@ class StorageLock:
                 step()
             except OSError as fault:
                 _LOG.warning(
-                    "%s cannot be removed, which does not block other processes: %s", self.path, error_text(fault)
+                    "%s cannot be removed, but this does not block other processes: %s", self.path, error_text(fault)
                 )
         self._unreserve()
 

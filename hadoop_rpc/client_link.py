@@ -167,7 +167,9 @@ class ClientLink:
     def close(self, reason: RpcError | None = None) -> None:
         """Close the connection; waiting callers receive the error `reason`."""
         with self._lock:
-            self._fail(reason or RpcConnectionError(f"the connection to {self._address} was closed here", sent=True))
+            self._fail(
+                reason or RpcConnectionError(f"the connection to {self._address} was closed by this side", sent=True)
+            )
         if threading.current_thread() is not self._reader:
             self._reader.join()
 

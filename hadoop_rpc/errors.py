@@ -65,8 +65,8 @@ class LoginRefusedError(KerberosError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the server refused our Kerberos token: {reason}",
-            hint="The server's log has the reason (Auth failed). Often its clock is more than 5 minutes off, or its "
-            "keytab is older than its key in the KDC.",
+            hint="The server's log contains the reason (Auth failed). Often its clock is more than 5 minutes off, "
+            "or its keytab is older than its key in the KDC.",
         )
 
 
@@ -252,7 +252,7 @@ class JournalNotFormattedError(RemoteError):
     """Journal that the JournalNode does not have."""
 
     default_hint = (
-        "Check that its disk is mounted. If the journal is really lost, `checkpointer journalnode format "
+        "Check that the JournalNode's disk is mounted. If the journal is really lost, `checkpointer journalnode format "
         "--from-peers` copies it from the other JournalNodes; the NameNode formats only a new journal."
     )
 

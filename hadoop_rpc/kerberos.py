@@ -100,12 +100,12 @@ class _RpcSecurity:
         if not self._server.fits_pattern(name):
             raise KerberosError(
                 f"the server at {self._host} is {name}, expected {expected}",
-                hint=f"Check {self._server.key}, and that the address is the one in the server's principal.",
+                hint=f"Check {self._server.key}, and that the server's principal contains this address.",
             )
         if not self._warned:
             self._warned = True
             _LOG.warning(
-                "the server at %s is %s, expected %s; %s.pattern allows it",
+                "the server at %s is %s, expected %s; %s.pattern allows this principal",
                 self._host,
                 name,
                 expected,

@@ -74,5 +74,5 @@ class KerberosLogin:
             ended = (gssapi.exceptions.ExpiredCredentialsError, gssapi.exceptions.ExpiredContextError)
             hint = HINTS.get(EXPIRED if isinstance(error, ended) else code, "")
             if self.keytab is None:
-                hint = hint or "Run kinit, or name principal and keytab."
+                hint = hint or "Run kinit, or configure a principal and a keytab."
             raise KerberosError(f"Kerberos fails for {who}{at}: {message}", hint=hint) from error

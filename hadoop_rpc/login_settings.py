@@ -24,7 +24,7 @@ NAMENODE_KEYTAB = ConfigKey(
     "dfs.namenode.keytab.file",
     "",
     text("file"),
-    "Keytab of a standby or backup node, and of the stub. Commands of other users use tickets of kinit.",
+    "Keytab of a standby or backup node, and of the stub. Commands that other users run use their kinit tickets.",
 )
 NAMENODE_PATTERN = ConfigKey(
     "dfs.namenode.kerberos.principal.pattern",
@@ -52,7 +52,7 @@ FALLBACK_TO_SIMPLE = ConfigKey(
     "ipc.client.fallback-to-simple-auth-allowed",
     "false",
     SWITCH,
-    "Whether RPC falls back to no security if Kerberos is configured but the server does not use it.",
+    "Whether RPC falls back to no security if Kerberos is configured but the server does not use Kerberos.",
 )
 SENDS_USER_NAME = ConfigKey(
     "checkpointer.http.send-user-name",

@@ -113,7 +113,7 @@ class SaslClient:
         ):
             if self._stage is _SaslStage.OFFERS and not self._goes_without:
                 raise AuthenticationRequiredError(
-                    "the server has no security, and this side is configured for Kerberos",
+                    "the server has no security, but this side is configured for Kerberos",
                     hint="Check the server's hadoop.security.authentication; only "
                     "ipc.client.fallback-to-simple-auth-allowed allows a server without security.",
                 )

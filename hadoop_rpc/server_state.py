@@ -307,7 +307,7 @@ class ServerConnection:
                 RpcServerError("the request has no rpcOp, or an unknown one"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
             )
         if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
-            problem = f"rpcKind {header.rpcKind} is not supported, only protobuf requests are"
+            problem = f"rpcKind {header.rpcKind} is not supported; only protobuf requests are supported"
             raise _RefusedError(RpcServerError(problem), RpcErrorCode.FATAL_UNSUPPORTED_SERIALIZATION)
         if len(header.clientId) > _CLIENT_ID_LENGTH:
             problem = f"the client's id has {len(header.clientId)} bytes, expected {_CLIENT_ID_LENGTH} at most"

@@ -67,7 +67,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A protocol by its full Java name."""
+    """The methods of an RPC protocol, which is identified by its full Java name."""
 
     protocol: str
     methods: Mapping[str, Method]
@@ -113,7 +113,7 @@ class Dispatcher:
             _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
             return RemoteError(known.message), RpcErrorCode.APPLICATION
         _LOG.error("%s of %s failed because of a bug", call.method, context.user, exc_info=error)
-        text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
+        text = f"the call failed because of a bug in this server; see its log ({type(error).__name__})"
         return RemoteError(text), RpcErrorCode.APPLICATION
 
     def _find(self, call: Call) -> Method | tuple[RemoteError, RpcErrorCode]:
@@ -121,7 +121,7 @@ class Dispatcher:
         if service is None:
             return NoSuchProtocolError(f"Unknown protocol: {call.protocol}"), RpcErrorCode.NO_SUCH_PROTOCOL
         if service.version != call.version:
-            problem = f"{call.protocol} is served in version {service.version}, the client uses {call.version}"
+            problem = f"{call.protocol} is served in version {service.version}, but the client uses {call.version}"
             return VersionMismatchError(problem), RpcErrorCode.RPC_VERSION_MISMATCH
         method = service.methods.get(call.method)
         if method is None:

@@ -76,7 +76,7 @@ class TicketCaches:
         credentials = self.credentials(login)
         with login.as_kerberos_errors():
             if not credentials.lifetime:
-                raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=HINTS[EXPIRED])
+                raise KerberosError(f"the ticket of {login.principal or 'this user'} has expired", hint=HINTS[EXPIRED])
 
     def own_name(self, login: KerberosLogin) -> str:
         """Return our principal: the configured principal, or the principal of the ticket cache.

@@ -17,7 +17,7 @@ USER_NAME = ConfigKey(
     "hadoop.user.name",
     "${env.HADOOP_USER_NAME:-}",
     text("name"),
-    "The user name of calls; if empty, the user of this process.",
+    "User name that is sent with calls; if empty, the user of this process.",
 )
 USER_KEYS = keys_in(globals())
 

@@ -143,7 +143,10 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
     for chunk in find_codec(name, file).decompressor().decompress_iter(stored):
         left -= len(chunk)
         if left < 0:
-            text = f"its {len(stored)} bytes yield more than {_MAX_RATIO} for each, which no NameNode's stream does"
+            text = (
+                f"its {len(stored)} bytes expand by more than the factor {_MAX_RATIO}, which a NameNode's stream "
+                "never does"
+            )
             raise CodecError(text, offset=0)
         yield chunk
 

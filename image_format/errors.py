@@ -107,8 +107,8 @@ class UnsupportedCodecError(ImageFormatError):
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = (
-        "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false. Its next "
-        "image can be read."
+        "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false. The "
+        "NameNode's next image can then be read."
     )
 
 

@@ -75,7 +75,7 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         )
     if is_unknown(layout_version) and not allow_unknown:
         raise UnsupportedLayoutError(
-            f"layout version {layout_version} is newer than the newest known one ({NEWEST_LAYOUT.value})",
+            f"layout version {layout_version} is newer than the newest known version ({NEWEST_LAYOUT.value})",
             file=file,
             hint="Let a NameNode of the release that wrote the image make the checkpoint; `checkpointer merge "
             "--allow-unknown-layout` copies unknown parts and stops at edits that change them.",

@@ -24,7 +24,7 @@ def check_free(path: Path) -> None:
     """
     for each in (path, md5_path(path)):
         if each.exists():
-            raise ImageStorageError(f"{each} already exists", hint="Specify another file; --force replaces this one.")
+            raise ImageStorageError(f"{each} already exists", hint="Specify another file; --force replaces this file.")
 
 
 def place_image(unfinished: Path, target: Path, md5: bytes) -> None:

@@ -193,7 +193,7 @@ class ImageFile:
         expected = read_md5_file(self.path) if expected is None else expected
         actual = self.known_digest() or self._take_digest(before_slice, begun or BegunDigest())
         if actual != expected:
-            text = f"its MD5 is {actual.hex()}, but its .md5 file has {expected.hex()}"
+            text = f"its MD5 is {actual.hex()}, but its .md5 file contains {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
         self.md5 = actual
         return actual

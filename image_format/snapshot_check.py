@@ -69,7 +69,7 @@ def _check_lists(index: ImageIndex, snapshot_index: SnapshotIndex) -> None:
 def _check_references(index: ImageIndex, snapshot_index: SnapshotIndex) -> None:
     pairs = np.stack([snapshot_index.referred, snapshot_index.last_snapshots], axis=1)
     if np.unique(pairs, axis=0).shape[0] < pairs.shape[0]:
-        what = "an inode has two references of the same kind"
+        what = "an inode has two references with the same last snapshot, or two references to its current location"
         raise index.place("INODE_REFERENCE").error(InconsistentSnapshotsError, what, 0)
 
 

@@ -198,7 +198,7 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
     if spare := len(stored) - record.end:
         raise SummaryError(f"{spare} bytes follow the FileSummary before its length", file=file, offset=base)
     if message.ondiskVersion != ONDISK_VERSION:
-        text = f"on-disk version {message.ondiskVersion} is not supported, only {ONDISK_VERSION} is"
+        text = f"on-disk version {message.ondiskVersion} is not supported; only version {ONDISK_VERSION} is supported"
         raise SummaryError(text, file=file, offset=base)
     sections = tuple(_section(entry, file, base) for entry in message.sections)
     _check_sections(sections, base, file)

@@ -34,7 +34,7 @@ Depends: python3 (>= {python}), python3 (<< {next_python}), systemd-standalone-s
 Section: admin
 Priority: optional
 Description: Lean checkpointer for HDFS
- Merges the image and the edit log of an HDFS NameNode next to it, without a
+ Merges the image and the edit log of an HDFS NameNode without a
  second NameNode: as a secondary, standby or backup node, and offline.
 """
 POSTINST = """\

@@ -123,7 +123,7 @@ def _build(source: Path, venv: Path, epoch: int, words: list[str]) -> None:
         # stdout is reserved for the path of the release
         ran = subprocess.run(command, cwd=source, env=environment, check=False, stdout=sys.stderr)
         if ran.returncode != 0:
-            raise ReleaseError(f"{shlex.join(command)} failed; next: correct what its messages above report")
+            raise ReleaseError(f"{shlex.join(command)} failed; next: correct the faults in the messages above")
 
 
 def pack(folder: Path, archive: Path, epoch: int) -> None:

@@ -73,7 +73,7 @@ def _acl_from_xml(element: XmlElement, tag: str) -> tuple[AclEntry, ...] | None:
         for item in element.every(tag)
     )
     if not entries:
-        raise MissingElementError(f"{element.tag} has no element {tag}", line=element.line)
+        raise MissingElementError(f"{element.tag} has no {tag} element", line=element.line)
     return entries
 
 

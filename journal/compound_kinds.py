@@ -199,6 +199,4 @@ def _write_timestamp_twice(out: bytearray, timestamp: int, again: int | None) ->
     primitives.write_long(out, timestamp if again is None else again)
 
 
-TIMESTAMP_TWICE = FieldGroup(
-    "timestamp, and again in the slot of the access time", _read_timestamp_twice, _write_timestamp_twice
-)
+TIMESTAMP_TWICE = FieldGroup("timestamp, repeated as the access time", _read_timestamp_twice, _write_timestamp_twice)

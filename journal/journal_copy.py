@@ -233,7 +233,7 @@ def _compare(parts: list[CopiedSegment], target: Journal, written: _RecordDigest
             found.add(encode_op(op, part.layout_version))
     if found.transactions != written.transactions or segments[-1].last != last:
         wrote = counted(written.transactions, "transaction")
-        problem = f"wrote {wrote}, {first} to {last}, but can read {found.transactions}"
+        problem = f"wrote {wrote} ({first} to {last}), but {found.transactions} can be read"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
     if found.digest.digest() != written.digest.digest():
         problem = f"transactions {first} to {last} differ from the written transactions"

@@ -58,7 +58,7 @@ class JournalSet:
         on_failure: Callable[[JournalMember, JournalError], None] | None = None,
     ) -> None:
         if not members:
-            raise ValueError("a journal set needs a member")
+            raise ValueError("a journal set needs at least one member")
         self._members = MemberStates(members, minimum, on_failure)
         self._restore = restore
         self._lifecycle: JournalLifecycle[StorageInfo, SetWriter] = JournalLifecycle(self.location)

@@ -193,7 +193,7 @@ def decode_manifest(content: bytes, *, file: str = "") -> JsonManifest:
         hint = "Restore the file from a copy; without it, the journal can be read, but not written."
         raise JournalError(f"the file does not describe a JSON journal: {error!r}", file=file, hint=hint) from None
     raise UnsupportedEditsLayoutError(
-        f"unknown version {version!r} of a JSON journal, only {_VERSION} is known", file=file
+        f"unknown version {version!r} of a JSON journal; only version {_VERSION} is known", file=file
     )
 
 

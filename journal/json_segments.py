@@ -13,7 +13,7 @@ from journal.errors import SegmentError
 MANIFEST = "journal.json"
 _EDITS = "edits"
 _SUFFIX = ".json"
-_FOREIGN = "Move the file to another directory; the files of the JSON journal here are named edits_FIRST-LAST.json."
+_FOREIGN = "Move the file to another directory; the files of this JSON journal are named edits_FIRST-LAST.json."
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ def write_str(out: bytearray, value: str) -> None:
 
 def write_bytes16(out: bytearray, value: bytes) -> None:
     if len(value) > 0xFFFF:
-        raise OpEncodingError(f"{len(value)} bytes exceed the 65535 of a string field")
+        raise OpEncodingError(f"a string of {len(value)} bytes exceeds the limit of 65535 bytes")
     out += _UINT16.pack(len(value))
     out += value
 

@@ -154,5 +154,5 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
 
 def _check_free(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        hint = "Specify another output; --force replaces this one."
+        hint = "Specify another output; --force replaces this file."
         raise JournalStorageError(f"{path} already exists", hint=hint)

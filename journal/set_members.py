@@ -133,7 +133,9 @@ class MemberStates:
             return
         faults = [state.fault for state in self.states if state.fault is not None]
         reasons = "; ".join(fault.message for fault in faults)
-        problem = f"{what}: {left} of {len(redundant)} redundant journals work, {self._minimum} are required: {reasons}"
+        problem = (
+            f"{what}: {left} of {len(redundant)} redundant journals work, but {self._minimum} are required: {reasons}"
+        )
         raise JournalStorageError(problem) from (faults[-1] if faults else None)
 
     def abort(self) -> None:

@@ -31,7 +31,7 @@ def shared_edits(settings: Configuration, key: str) -> str:
     """
     found = settings.get_list(key)
     if len(found) != 1:
-        problem = "names several directories" if found else "is not set; the standby role reads its edits there"
+        problem = "names several directories" if found else "is not set; it names the edits that the standby role reads"
         if found and uri_scheme(found[0]) == SCHEME:
             problem = "names several journals; separate the JournalNodes of a journal by semicolons"
         raise ConfigurationError([settings.fault(key, problem)])

@@ -84,7 +84,7 @@ class XmlElement:
         """
         found = self.optional(tag)
         if found is None:
-            raise MissingElementError(f"{self.tag} has no element {tag}", line=self.line)
+            raise MissingElementError(f"{self.tag} has no {tag} element", line=self.line)
         return found
 
     def every(self, tag: str) -> list[XmlElement]:

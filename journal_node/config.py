@@ -181,7 +181,7 @@ class _JournalNodeReader(SettingsReader):
             journal = ConfiguredJournal(quorum.journal_id, quorum.nodes, nameservice)
             known = found.setdefault(quorum.journal_id, journal)
             if set(known.nodes) != set(journal.nodes):
-                raise self.error(key, f"names other JournalNodes for {quorum.journal_id} than another key")
+                raise self.error(key, f"names different JournalNodes for {quorum.journal_id} than another key does")
         return tuple(found.values())
 
     def _shared_keys(self) -> list[tuple[str, str | None]]:

@@ -85,7 +85,9 @@ class EditsCache:
         with self._lock:
             content = self._content
             if content is None:
-                raise EditsCacheMissError("the cache is empty: no batch was written yet, or the last was too large")
+                raise EditsCacheMissError(
+                    "the cache is empty: no batch was written yet, or the last batch was too large"
+                )
             if since < content.first:
                 raise _miss(content, since, self._capacity)
             wanted = min(max_transactions, content.last - since + 1)

@@ -32,7 +32,7 @@ def get_journal_blueprint(source: JournalNode) -> Blueprint:
         _check_namespace(source, asked)
         found = source.find_segment(asked.journal_id, asked.segment_txid, in_progress_ok=asked.in_progress_ok)
         if found is None:
-            raise NoSuchSegmentError(f"no segment here begins with txid {asked.segment_txid}")
+            raise NoSuchSegmentError(f"this JournalNode has no segment that begins with txid {asked.segment_txid}")
         return file_answer(found.content, found.name, found.size, chunk_size=_CHUNK_BYTES, throttle=throttle)
 
     blueprint.register_error_handler(Exception, _answer_fault)
@@ -43,13 +43,13 @@ def _check_namespace(source: JournalNode, asked: JournalRequest) -> None:
     if asked.namespace is None:
         return
     if not source.is_formatted(asked.journal_id):
-        raise JournalMismatchError(f"journal {asked.journal_id} is not formatted here")
+        raise JournalMismatchError(f"journal {asked.journal_id} is not formatted on this JournalNode")
     own = source.get_storage_info(asked.journal_id)
     if (own.namespace_id, own.cluster_id) != asked.namespace:
         namespace_id, cluster_id = asked.namespace
         theirs = f"{namespace_id} in cluster {cluster_id[:80]!a}"
         raise JournalMismatchError(
-            f"journal {asked.journal_id} here belongs to another namespace; the caller's is {theirs}"
+            f"journal {asked.journal_id} of this JournalNode belongs to another namespace; the caller's is {theirs}"
         )
 
 

@@ -19,7 +19,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[HostedJournalFacts], float | None]], ..
     ("writer_epoch", "Epoch of the writer that began the last segment.", lambda each: each.writer_epoch),
     ("highest_txid", "Newest transaction on disk.", lambda each: each.highest_txid),
     ("committed_txid", "Newest transaction known to be on a majority.", lambda each: each.committed_txid),
-    ("lag_transactions", "Committed transactions that are missing here.", lambda each: each.lag),
+    ("lag_transactions", "Committed transactions that are missing on this JournalNode.", lambda each: each.lag),
     ("segment_open", "1 while a segment is written.", lambda each: float(each.open_first is not None)),
     (
         "last_batch_timestamp_seconds",

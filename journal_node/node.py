@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error, error_text
+from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, RemoteError, RpcError
@@ -209,7 +210,10 @@ class JournalNode:
         if self._most is None or journal_id in self._known or journal_id in self._slots:
             return
         if sum(each not in self._known for each in self._slots) >= self._most:
-            raise IllegalArgumentRemoteError(f"this JournalNode does not serve the journal {journal_id[:80]!a}")
+            raise IllegalArgumentRemoteError(
+                f"this JournalNode refuses the journal {journal_id[:80]!a}, because it "
+                f"already serves {counted(self._most, 'journal')} outside its configuration"
+            )
 
     def _make(self, journal_id: str) -> HostedJournal:
         cache = None if self._cache_bytes is None else EditsCache(self._cache_bytes)
@@ -334,7 +338,9 @@ def _failure(journal: HostedJournal) -> str:
         return journal.failure
     with suppress(OSError):
         if damage := journal.storage.damage():
-            return f"{damage}; next: Copy VERSION from another JournalNode of this journal, then restart this one."
+            return (
+                f"{damage}; next: Copy VERSION from another JournalNode of this journal, then restart this JournalNode."
+            )
     return ""
 
 

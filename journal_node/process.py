@@ -59,9 +59,11 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
     except Exception as error:
         # Not even a bug in `reload` may end the JournalNode.
         bug = error if as_hdfs_error(error) is None else None
-        fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
-        _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."), exc_info=bug)
+        fault = f"the configuration on disk is invalid; the previous configuration still applies: {error_text(error)}"
+        _LOG.error(
+            "%s", with_next(fault, "Correct the configuration, then reload it; a restart would fail."), exc_info=bug
+        )
         return
     _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")
     if server.needs_restart(read):
-        _LOG.warning("other settings have also changed and need a restart")
+        _LOG.warning("other changed settings take effect only after a restart")

@@ -63,12 +63,12 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
     """
     journal.require_formatted()
     if journal.cache is None:
-        raise JavaIOError("edits are not cached here; set dfs.ha.tail-edits.in-progress to cache them")
+        raise JavaIOError("this JournalNode does not cache edits; set dfs.ha.tail-edits.in-progress to cache them")
     highest = journal.highest
     if since > highest:
         journal.counters.rpc_empty_answers += 1
         if since > highest + 1:
-            raise NewerTxidError(f"the newest txid here is {highest}, but {since} was requested")
+            raise NewerTxidError(f"the newest txid on this JournalNode is {highest}, but {since} was requested")
         return JournaledEdits(0, b"")
     try:
         edits = journal.cache.retrieve(since, min(max_transactions, highest - since + 1))

@@ -196,7 +196,9 @@ class JournalNodeServer(Startable):
             return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
         if not formatted:
-            return ProbeResult(False, "no journal is formatted here; a NameNode or `journalnode format` formats one")
+            return ProbeResult(
+                False, "no journal is formatted on this JournalNode; a NameNode or `journalnode format` formats one"
+            )
         return ProbeResult(True, f"serves {counted(formatted, 'journal')}", {"journals": formatted})
 
     def _check_directories(self) -> None:

@@ -63,8 +63,8 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
         if reached is not None and reached < last_txid:
             raise StorageError(
                 f"{journal_name(member.journal)} ends at txid {reached}, "
-                f"but images or edits here continue to {last_txid}",
-                hint="Find the other NameNode's edits; edits that only this NameNode had can be moved away.",
+                f"but images or edits of this NameNode continue to {last_txid}",
+                hint="Find the other NameNode's edits. If only this NameNode had the later edits, set them aside.",
             )
 
 

@@ -25,7 +25,7 @@ class ShuttingDownError(NotServingError):
     def __init__(self) -> None:
         super().__init__(
             "this NameNode is shutting down and accepts no more changes",
-            hint="Use the other NameNode, or this one after it has restarted.",
+            hint="Use the other NameNode, or this NameNode after it has restarted.",
         )
 
 
@@ -35,7 +35,7 @@ class StandbyRefusalError(NotServingError):
     def __init__(self) -> None:
         super().__init__(
             "this NameNode is a standby and serves neither changes nor reads",
-            hint="Use the active NameNode; `namenode-stub transition active` makes this one active.",
+            hint="Use the active NameNode; `namenode-stub transition active` makes this NameNode active.",
         )
 
 

@@ -132,7 +132,7 @@ class StubImages:
         """
         durable = self._durable_txid()
         if txid > durable:
-            return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"
+            return f"the image is at txid {txid}, but this NameNode's edit log ends at {durable}"
         if kind is ImageKind.ROLLBACK and not self._upgrading():
             return "it is a rollback image, but no rolling upgrade is in progress"
         if not supports(LayoutVersion.ERASURE_CODING, self._info.layout_version):

@@ -48,10 +48,10 @@ class NameNodeStub:
     """A NameNode over formatted storage, active or a standby of another NameNode.
 
     The object is a context manager. Its start loads the image; an active NameNode also fences previous writers,
-    finalizes open segments, starts a segment and serves. Its end refuses changes, finalizes the segment, and then ends
-    all service. When the edit log or a required journal fails, the NameNode answers every request about the namespace
-    with 503 and the reason, and refuses checkpoints. A NameNode that another NameNode has replaced as active detects
-    the loss in the same way, and stops.
+    finalizes open segments, starts a segment and serves. On exit, it refuses changes, finalizes the segment, and then
+    stops all services. When the edit log or a required journal fails, the NameNode answers every request about the
+    namespace with 503 and the reason, and refuses checkpoints. A NameNode that another NameNode has replaced as active
+    detects the loss in the same way, and stops.
 
     With automatic failover, the NameNode always starts as a standby, and its controller makes it active.
 

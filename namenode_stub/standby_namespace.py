@@ -122,7 +122,7 @@ class StandbyNamespace:
             except OSError as fault:
                 raise StorageError(
                     f"{self._source.location} cannot be read: {error_text(fault)}",
-                    hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+                    hint="Check that dfs.namenode.shared.edits.dir is mounted on this host and readable.",
                 ) from fault
             except TransactionGapError as gap:
                 until = "on" if gap.found is None else f"to {gap.found - 1}"
@@ -194,7 +194,7 @@ class StandbyNamespace:
         if self._stopping.is_set():
             return
         if text != self.fault:
-            _LOG.error("edits are not followed after txid %d: %s", self._tailer.applied_txid, text)
+            _LOG.error("edits after txid %d are not read or applied: %s", self._tailer.applied_txid, text)
         self.fault = text
 
     def _upgrade_finalized(self, txid: int) -> None:

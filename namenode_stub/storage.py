@@ -56,7 +56,7 @@ def check_storage(directories: Sequence[Path]) -> StorageInfo:
     found = [inspect(directory) for directory in directories]
     for each in found:
         if each.version is None:
-            raise StorageError(f"{each.root} is not formatted, it has no current/VERSION", hint=_FORMAT_HINT)
+            raise StorageError(f"{each.root} is not formatted: it has no current/VERSION", hint=_FORMAT_HINT)
     for each in found:
         for path in formatting.clean_leftovers(each.current):
             _LOG.info("removed a leftover of an earlier run: %s", path)

@@ -51,7 +51,7 @@ _KINDS = (
     AlarmKind("attempts", "Checkpoints fail", "runbook.md#no-checkpoint-for-several-periods"),
     AlarmKind("configuration", "The configuration on disk is invalid", "operations.md#run"),
     AlarmKind("directory", "A storage directory is not used", "runbook.md#disk-full-or-broken"),
-    AlarmKind(ROLE, "Edits are not followed or merged", "runbook.md#gap-in-the-edits"),
+    AlarmKind(ROLE, "Edits are not read or applied", "runbook.md#gap-in-the-edits"),
     AlarmKind("healed", "Snapshots were healed", "runbook.md#snapshots-were-healed", pages=True),
     AlarmKind(
         "image",

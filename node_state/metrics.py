@@ -65,7 +65,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield _gauge("up", "1 while the checkpointer answers.", 1.0)
     unreadable = float(state.error is not None)
-    yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", unreadable)
+    yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can be read.", unreadable)
     yield _gauge(
         "alarms", "Conditions that require an operator's attention now; /status lists them.", len(state.alarms)
     )

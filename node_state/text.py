@@ -115,6 +115,6 @@ def _offer(target: Mapping[str, Any]) -> str:
             return "is not active, so no image is offered to it"
         case "failed":
             failures = target.get("failures")
-            return f"{counted(failures, 'transfer')} in a row failed" if failures else "the last transfer failed"
+            return f"failed transfers since the last success: {failures}" if failures else "the last transfer failed"
         case other:
             return str(other)

@@ -76,7 +76,7 @@ def _check(program: Path) -> None:
     if version is None:
         raise PipelineSetupError(f"JAVA_HOME is {program.parent.parent}, whose bin/java does not run", hint=_HINT)
     if version < MIN_JAVA:
-        raise PipelineSetupError(f"JAVA_HOME is Java {version}, Spark needs {MIN_JAVA} or newer", hint=_HINT)
+        raise PipelineSetupError(f"JAVA_HOME is Java {version}, but Spark needs {MIN_JAVA} or newer", hint=_HINT)
 
 
 def _bundled() -> Path:

@@ -64,6 +64,6 @@ def create_application(
             _LOG.error("a request failed: %s", known)
             return sentence_response(500, known.message)
         _LOG.error("a request failed because of a bug", exc_info=fault)
-        return sentence_response(500, "the request failed because of a bug in this server, see its log")
+        return sentence_response(500, "the request failed because of a bug in this server; see its log")
 
     return application

@@ -122,7 +122,7 @@ class _ImageServlet:
         else:
             path, what = self._store.find_image(asked.txid), f"image at txid {asked.txid}"
         if path is None:
-            raise NotFoundError(f"there is no {what} here, expected a finished file of that name")
+            raise NotFoundError(f"this server has no {what}, expected a finished file of that name")
         return path
 
     def _send(self, path: Path, throttle: Throttle) -> Response:
@@ -196,7 +196,7 @@ def _answer_fault(fault: Exception) -> Response:
         _LOG.error("%s %s failed: %s", request.method, request.path, error_text(fault), extra=_who(410))
         return sentence_response(410, f"the transfer failed: {error_text(fault)}")
     _LOG.error("%s %s failed because of a bug", request.method, request.path, exc_info=fault)
-    return sentence_response(410, "the transfer failed because of a bug in this server, see its log")
+    return sentence_response(410, "the transfer failed because of a bug in this server; see its log")
 
 
 def _who(status: int) -> dict[str, object]:

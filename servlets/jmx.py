@@ -108,5 +108,5 @@ def _answer_fault(fault: Exception) -> Response:
         _LOG.error("GET /jmx failed: %s", fault)
         return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error(str(fault)))
     _LOG.error("GET /jmx failed because of a bug", exc_info=fault)
-    sentence = "the request failed because of a bug in this server, see its log"
+    sentence = "the request failed because of a bug in this server; see its log"
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error(sentence))

@@ -104,7 +104,8 @@ class FileReceiver(Closeable):
         if md5 is not None and written.md5.hex() != md5.lower():
             raise ImageRejectedError(
                 f"{self._final} arrived with MD5 {written.md5.hex()}, expected {md5.lower()}",
-                hint="It was damaged in transit or on the other side's disk. Check it there, then retry.",
+                hint="The file was damaged in transit or on the other side's disk. Check the original there, then "
+                "retry.",
             )
         for path in self._complete:
             self._check(path)
@@ -169,7 +170,7 @@ class ImageReceiver(FileReceiver):
             raise ImageRejectedError(problem, hint=fault.hint) from fault
         if found != self._txid:
             raise ImageRejectedError(
-                f"the image received for {self._final} is of txid {found}, expected {self._txid}",
+                f"the image received for {self._final} is at txid {found}, expected {self._txid}",
                 hint="Transfer it with its own txid.",
             )
         if self._verified and path == self._complete[0]:

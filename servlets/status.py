@@ -121,7 +121,9 @@ def status_blueprint(
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
         sentence = "no checkpoint is running, and " + (
-            f"none can begin for {duration(seconds)}: {reason}" if seconds else "the next one may begin immediately"
+            f"none can begin for {duration(seconds)}: {reason}"
+            if seconds
+            else "the next checkpoint may begin immediately"
         )
         return _json(HTTPStatus.OK, TriggerState.DONE.value, sentence, {"seconds": seconds, "reason": reason})
 
@@ -189,5 +191,5 @@ def _answer_fault(fault: Exception) -> Response:
         _LOG.error("%s %s failed: %s", request.method, request.path, fault)
         return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", str(fault), {"hint": fault.hint})
     _LOG.error("%s %s failed because of a bug", request.method, request.path, exc_info=fault)
-    sentence = "the request failed because of a bug in this server, see its log"
+    sentence = "the request failed because of a bug in this server; see its log"
     return _json(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", sentence, {})

@@ -50,7 +50,7 @@ _LIVE = "it affects only what the NameNode logs; the checkpointer replays the lo
 _QUORUM = "it affects only writers to JournalNodes; the checkpointer only reads"
 _BOOKKEEPER = "it affects only writers to bookies; the checkpointer only reads"
 _NO_EDITS = "the checkpointer only reads edits, from the NameNode or from dfs.namenode.shared.edits.dir"
-_ROLLS = "it affects only the active; dfs.ha.log-roll.period determines when the checkpointer requests a roll"
+_ROLLS = "it affects only the active NameNode; dfs.ha.log-roll.period determines when the checkpointer requests a roll"
 _ADDRESSES = "the checkpointer connects to the addresses, not to the bind hosts"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
@@ -84,26 +84,34 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
     *_unread(_ROLLS, ROLL_SHARE),
     *_ignored(
-        "Way in which the NameNode writes its edits directories.",
+        "Whether a separate thread of the NameNode writes the edits.",
         _NO_EDITS,
         ("dfs.namenode.edits.asynclogging", "true", ABSENT),
+    ),
+    *_ignored(
+        "Maximum number of edits that wait for the thread of dfs.namenode.edits.asynclogging.",
+        _NO_EDITS,
         ("dfs.namenode.edits.asynclogging.pending.queue.size", "4096", ABSENT),
+    ),
+    *_ignored(
+        "Whether the NameNode opens its edits files for synchronous writes instead of flushing them.",
+        _NO_EDITS,
         ("dfs.namenode.edits.noeditlogchannelflush", "false"),
     ),
     *_ignored(
-        "Interval of the active's checks whether to end its segment without a request.",
+        "Interval at which the active NameNode checks whether to end its segment without a request.",
         _ROLLS,
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
     ),
     *_ignored(
-        "The NameNode's guard against full disks.",
+        "The NameNode's protection against full disks.",
         "it switches the NameNode to safe mode; `checkpointer check` checks the checkpointer's disks",
         ("dfs.namenode.resource.check.interval", "5000"),
         ("dfs.namenode.resource.checked.volumes", ""),
         ("dfs.namenode.resource.checked.volumes.minimum", "1"),
     ),
     *_ignored(
-        "Whether a NameNode may be formatted.",
+        "Protection of a NameNode against being formatted.",
         "the checkpointer formats only its own empty directories",
         ("dfs.reformat.disabled", "false", ABSENT),
         ("dfs.namenode.support.allow.format", "true"),

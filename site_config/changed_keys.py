@@ -13,7 +13,7 @@ _UNSET = "(unset)"
 
 
 def texts(settings: Configuration) -> dict[str, str]:
-    """Return the values in files by key; a value is "" if its variables refer to each other."""
+    """Return the value of each key that the files set; "" if its variables refer to each other."""
     faults = FaultCollector()
     return {name: faults.take(partial(_text, settings, name), "") for name in settings.keys()}  # noqa: SIM118
 

@@ -41,7 +41,7 @@ FENCING_SSH_KEYS = ConfigKey(
     "dfs.ha.fencing.ssh.private-key-files", "", text("files"), "Private keys for sshfence, separated by commas."
 )
 FENCING_SSH_TIMEOUT = ConfigKey(
-    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Timeout of connections of sshfence.", least=0.001
+    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Connection timeout of sshfence.", least=0.001
 )
 STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",
@@ -97,21 +97,21 @@ CONNECT_RETRY_INTERVAL = ConfigKey(
     "ha.health-monitor.connect-retry-interval.ms",
     "1000",
     MILLISECONDS,
-    "Interval of connection attempts to a NameNode that has never answered.",
+    "Interval between connection attempts to a NameNode that has never answered.",
     least=0.001,
 )
 SLEEP_AFTER_DISCONNECT = ConfigKey(
     "ha.health-monitor.sleep-after-disconnect.ms",
     "1000",
     MILLISECONDS,
-    "Pause after a NameNode has stopped answering.",
+    "Pause of the health checks after a NameNode has stopped answering.",
     least=0.001,
 )
 HEALTH_TIMEOUT = ConfigKey(
     "ha.health-monitor.rpc-timeout.ms",
     "45000",
     MILLISECONDS,
-    "Time limit of a health check; after it, the NameNode counts as hung, and another NameNode becomes active.",
+    "Time limit of a health check; after it, the NameNode is considered hung, and another NameNode becomes active.",
     least=0.001,
 )
 HEALTH_RETRIES = ConfigKey(

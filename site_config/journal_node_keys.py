@@ -90,14 +90,15 @@ JOURNALNODE_EDIT_CACHE_SIZE_FRACTION = ConfigKey(
     "dfs.journalnode.edit-cache-size.fraction",
     "0.5f",
     text("share"),
-    "The same size as a fraction of 1000 MiB (Hadoop's heap), if dfs.journalnode.edit-cache-size.bytes is unset.",
+    "Maximum size of a journal's newest edits in memory as a fraction of 1000 MiB (Hadoop's heap), used if "
+    "dfs.journalnode.edit-cache-size.bytes is unset.",
     release2=ABSENT,
 )
 EDIT_LOG_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.edit.log.transfer.timeout",
     "30000",
     MILLISECONDS,
-    "Time limit of each wait of a JournalNode for another JournalNode.",
+    "Time limit of each wait for another JournalNode.",
     release2=ABSENT,
     least=0.001,
 )

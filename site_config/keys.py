@@ -53,7 +53,7 @@ CHECKPOINT_CHECK_PERIOD = ConfigKey(
     "dfs.namenode.checkpoint.check.period",
     "60s",
     SECONDS,
-    "Interval of checks for a pending checkpoint; at most the period itself.",
+    "Interval at which the daemon checks whether a checkpoint is due; at most the period itself.",
     least=0.001,
 )
 CHECKPOINT_CHECK_QUIET_MULTIPLIER = ConfigKey(
@@ -236,7 +236,8 @@ HA_TAIL_EDITS_BACKOFF = ConfigKey(
     "dfs.ha.tail-edits.period.backoff-max",
     "0",
     SECONDS,
-    "Longest interval of these checks; the interval doubles while no edits arrive. 0: the interval does not grow.",
+    "Longest interval at which the standby checks for new edits; the interval doubles while no edits arrive. 0: the "
+    "interval does not grow.",
     release2=ABSENT,
     least=0,
 )
@@ -306,7 +307,7 @@ GROUPS_CACHE = ConfigKey(
     "hadoop.security.groups.cache.secs",
     "300",
     SECONDS,
-    "Time for which a daemon that answers reads caches the groups of a user.",
+    "Time for which the groups of a user are cached, in a daemon that answers reads.",
     least=0,
 )
 SUPERGROUP = ConfigKey(
@@ -356,7 +357,8 @@ REPORT_DIR = ConfigKey(
     "checkpointer.report.dir",
     "",
     text("directory"),
-    "Local directory of these reports; unset: `reports` in the first storage directory. Specific to the checkpointer.",
+    "Local directory of the daily reports; unset: `reports` in the first storage directory. Specific to the "
+    "checkpointer.",
 )
 REPORTS_RETAINED = ConfigKey(
     "checkpointer.report.retained",
@@ -369,7 +371,7 @@ REPORT_PATHS = ConfigKey(
     "checkpointer.report.paths",
     "",
     text("file"),
-    "TOML file of path sets and tables for these reports. Specific to the checkpointer.",
+    "TOML file of path sets and tables for the daily reports. Specific to the checkpointer.",
 )
 REPORT_MEMORY = ConfigKey(
     "checkpointer.report.memory",
@@ -447,7 +449,7 @@ SECONDARY_PRINCIPAL = ConfigKey(
     "dfs.secondary.namenode.kerberos.principal",
     "",
     text("principal"),
-    "Principal of a secondary; _HOST in it stands for the host in dfs.namenode.secondary.http-address.",
+    "Principal of a secondary; _HOST is replaced by the host in dfs.namenode.secondary.http-address.",
 )
 SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "Keytab of a secondary.")
 CLUSTER_ADMINISTRATORS = ConfigKey(

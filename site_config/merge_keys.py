@@ -67,9 +67,9 @@ SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
     "checkpointer.snapshot.deletion.ordered.older-layouts",
     "false",
     SWITCH,
-    "Whether ordered deletion also applies in layouts before -67. Set it for a vendor's release with this feature, and "
-    "during a rolling upgrade from 3.3, in which a deletion that depends on it is refused until it is set. "
-    "Specific to the checkpointer.",
+    "Whether ordered deletion also applies in layouts before -67. Set this key for a vendor's release with this "
+    "feature, and for a rolling upgrade from 3.3. During such an upgrade, a deletion that depends on this key is "
+    "refused until the key is set. Specific to the checkpointer.",
 )
 MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",
@@ -98,7 +98,7 @@ IMAGE_PARALLEL_INODE_THRESHOLD = ConfigKey(
     "dfs.image.parallel.inode.threshold",
     "1000000",
     count_of("inodes"),
-    "Number of inodes from which dfs.image.parallel.load applies to an image.",
+    "Minimum number of inodes of an image to which dfs.image.parallel.load applies.",
     release2=ABSENT,
     least=1,
 )
@@ -163,8 +163,8 @@ MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Directory of these files and of large decompressed sections, on a disk and not in memory. Unset: the system's "
-    "temporary directory. Specific to the checkpointer.",
+    "Directory of the files beyond checkpointer.memory and of large decompressed sections, on a disk and not in "
+    "memory. Unset: the system's temporary directory. Specific to the checkpointer.",
 )
 
 MERGE_KEYS = keys_in(globals())

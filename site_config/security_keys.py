@@ -11,7 +11,10 @@ AUTHORIZATION = ConfigKey(
     "hadoop.security.authorization", "false", SWITCH, "Whether the lists of hadoop-policy.xml apply to our RPC servers."
 )
 AUTH_TO_LOCAL = ConfigKey(
-    "hadoop.security.auth_to_local", "DEFAULT", text("rules"), "Rules for the short names of clients of our servers."
+    "hadoop.security.auth_to_local",
+    "DEFAULT",
+    text("rules"),
+    "Rules that map the principals of our servers' clients to short names.",
 )
 AUTH_TO_LOCAL_MECHANISM = ConfigKey(
     "hadoop.security.auth_to_local.mechanism",
@@ -33,20 +36,22 @@ NAMENODE_SPNEGO = ConfigKey(
     "dfs.namenode.kerberos.internal.spnego.principal",
     _WEB,
     text("principal"),
-    "Principal of the web server of a standby, a backup node or the stub; _HOST is the host of its address. Unset: "
-    "HTTP/_HOST in the realm of the process's principal.",
+    "Principal of the web server of a standby, a backup node or the stub; _HOST is replaced by the host of the "
+    "server's address. Unset: HTTP/_HOST in the realm of the process's principal.",
 )
 SECONDARY_SPNEGO = ConfigKey(
     "dfs.secondary.namenode.kerberos.internal.spnego.principal",
     _WEB,
     text("principal"),
-    "Principal of a secondary's web server, as for a standby.",
+    "Principal of a secondary's web server; _HOST and an unset value mean the same as in "
+    "dfs.namenode.kerberos.internal.spnego.principal.",
 )
 JOURNALNODE_SPNEGO = ConfigKey(
     "dfs.journalnode.kerberos.internal.spnego.principal",
     _WEB,
     text("principal"),
-    "Principal of a JournalNode's web server, as for a standby.",
+    "Principal of a JournalNode's web server; _HOST and an unset value mean the same as in "
+    "dfs.namenode.kerberos.internal.spnego.principal.",
 )
 WEB_PRINCIPAL = ConfigKey(
     "dfs.web.authentication.kerberos.principal", "", text("principal"), "Default principal of web servers."
@@ -85,8 +90,8 @@ CLIENT_ACL = ConfigKey(
     POLICY_KEYS["ClientProtocol"],
     "*",
     _ACL,
-    "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and the "
-    "following keys, .blocked appended lists users that are refused, and .hosts instead of .acl lists hosts.",
+    "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and each "
+    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts, not .acl, lists hosts.",
 )
 NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Users that may act as the stub's checkpointer.")
 HA_SERVICE_ACL = ConfigKey(

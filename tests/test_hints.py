@@ -62,14 +62,15 @@ SAFE = {
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; the moved file is not an image",
-    "the files of the json journal here": "moved, not removed",
+    "the files of this json journal": "moved, not removed",
     "move the existing file away, or specify another file": "moved, not removed",
     "specify a regular file, or move it away": "moved, not removed",
+    "you can move them elsewhere": "moved, not removed",
     "otherwise move it away": "moved, not removed, and the hint says what it may be",
     "while the other journalnodes answer": "its precondition; moved, not removed",
     # uses of --force, if the hint names the loss
     "checkpoint --force`": "requests a checkpoint, which changes no existing file",
-    "--force replaces this one": "says what is lost",
+    "--force replaces this file": "says what is lost",
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
@@ -85,6 +86,7 @@ SAFE = {
     "has ended; only then remove the breadcrumb": "its precondition",
     "format a directory only if it is empty": "its precondition",
     "format new journals only": "its precondition",
+    "never copy these images": "forbids it",
     # space on disks
     "free space on": "makes room",
 }

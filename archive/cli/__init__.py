@@ -30,7 +30,7 @@ _COMMANDS = {
 def command() -> None:
     """Base images and every edit after them, from which any transaction can be restored.
 
-    An archive is a directory, or with the extra `archive` any URL that fsspec supports (s3://bucket/hdfs).
+    An archive is a directory or, with the `archive` extra, any URL that fsspec supports (s3://bucket/hdfs).
 
     \b
     Example:

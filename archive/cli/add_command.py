@@ -91,6 +91,6 @@ def command(
 
 def _gap_text(added: Added) -> str:
     return (
-        f"only moments up to transaction {added.restorable} can be restored: the edits after it are missing. "
+        f"only moments up to transaction {added.restorable} can be restored, because later edits are missing. "
         "Specify a directory that contains them with --edits, or make a checkpoint and add again"
     )

@@ -102,5 +102,5 @@ def _conclusion(report: CheckReport, location: str) -> str:
         # splitting off the last cluster leaves the cluster that archive.json names
         pool = report.clusters[-1].block_pool_id
         words = f"checkpointer archive split --archive {location} --block-pool {pool} --to NEW_ARCHIVE"
-        return f"an archive can be used if it contains one cluster only; next: {words}"
+        return f"an archive is usable only if it contains a single cluster; next: {words}"
     return "every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy"

@@ -31,7 +31,7 @@ _DIFFERENT = 1
 @click.argument("first", metavar="T1")
 @click.argument("second", metavar="T2")
 @archive_options
-@click.option("--path", metavar="PATH", help="Only this path and everything below it.")
+@click.option("--path", metavar="PATH", help="Compare only this path and everything below it.")
 @branch_option
 @conf_option(required=False)
 @scratch_option

@@ -66,7 +66,7 @@ def command(
         plan = plan_restore(view, txid)
         made = restore_moment(archive, plan, folder, RestoreOptions(settings=settings))
         for name in made.source.damaged:
-            raise ArchiveDamagedError(name, "the object is damaged; other objects lead to this moment")
+            raise ArchiveDamagedError(name, "the object is damaged; this moment was restored from other objects")
         with WarmNamespace(settings) as namespace:
             namespace.load(made.image)
             # this call also waits until the digest and every record have been checked

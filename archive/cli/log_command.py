@@ -23,7 +23,7 @@ from hadoop_common.quantities import counted
 @click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it has had.")
 @click.option("--since", metavar="T", help="From this time on.")
 @click.option("--until", metavar="T", help="Up to this time.")
-@click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, such as OP_DELETE.")
+@click.option("--op", "operations", multiple=True, metavar="NAME", help="List only this operation, such as OP_DELETE.")
 @audit_option
 @branch_option
 @json_option

@@ -63,7 +63,7 @@ scratch_option = click.option(
     "--scratch-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Directory for temporary files of the size of an image (default: the system's).",
+    help="Directory for temporary files as large as an image (default: the system's).",
 )
 
 

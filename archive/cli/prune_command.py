@@ -20,7 +20,8 @@ from site_config.archive_settings import parse_rules
     "--keep",
     required=True,
     metavar="RULES",
-    help='Such as "all for 7d, daily for 90d, monthly for 5y"; also hourly, weekly, yearly, and units h, w, m.',
+    help='Rules such as "all for 7d, daily for 90d, monthly for 5y"; also hourly, weekly, yearly, and the units h, '
+    "w, m.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list the objects that would be removed, and their size.")
 @json_option
@@ -36,7 +37,7 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
         raise click.BadParameter(str(fault), param_hint="--keep") from None
     if not rules:
         raise click.BadParameter(
-            "it has no rule, so everything but the newest moments would be removed", param_hint="--keep"
+            "the list of rules is empty, so everything except the newest moments would be removed", param_hint="--keep"
         )
     with opened(location, key_file) as archive:
         plan = prune(archive, rules, dry_run=dry_run)
@@ -47,4 +48,4 @@ def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_j
     for each in plan.remove:
         echo(f"{'would be removed' if dry_run else 'removed'}: {each.name}, {each.stored:,} bytes")
     what = "would free" if dry_run else "freed"
-    echo(f"{what} {plan.freed:,} bytes; keeps {counted(len(plan.keep), 'object')}")
+    echo(f"{what} {plan.freed:,} bytes; kept: {counted(len(plan.keep), 'object')}")

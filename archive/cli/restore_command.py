@@ -48,7 +48,7 @@ _SHOWN = 20
     "--before",
     type=click.IntRange(min=1),
     metavar="TXID",
-    help="With --before-delete: the latest removal of PATH before this transaction, instead of the latest of all.",
+    help="With --before-delete: the last removal of PATH before this transaction, instead of the last of all removals.",
 )
 @click.option(
     "--without",
@@ -151,7 +151,7 @@ class _Restore:
 
     def _check_without(self, txid: int) -> None:
         if (last := max(self.options.without, default=txid)) > txid:
-            raise click.UsageError(f"--without names transaction {last}, and the restore ends at {txid}.")
+            raise click.UsageError(f"--without names transaction {last}, but the restore ends at {txid}.")
 
     def build(self, source: Source, options: RestoreOptions) -> Restored:
         return restore(source, self.out, options, self.observer)
@@ -216,13 +216,13 @@ def _content(made: Restored, loss: LaterDeletions, out: Path, branch: str, remov
 def _print(made: Restored, loss: LaterDeletions, out: Path, removal: Removal | None) -> None:
     echo(f"{out}: the state after transaction {made.txid}, in {made.seconds:.1f} s")
     if removal is not None:
-        echo(f"it precedes {removal}; --before {removal.txid} restores the state before an earlier removal")
+        echo(f"this state precedes {removal}; --before {removal.txid} restores the state before an earlier removal")
     print_changes(made.changes)
-    echo(f"it lacks {counted(loss.later_transactions, 'later transaction')}")
+    echo(f"this state lacks {counted(loss.later_transactions, 'later transaction')}")
     if loss.deletions:
         since = f", from {format_time(loss.first_time)} to {format_time(loss.last_time)}" if loss.first_time else ""
         echo(
             f"later deletions: {loss.deletions}{since}, with {counted(loss.files, 'file', ',')} and "
-            f"{loss.length:,} bytes of this state; DataNodes may have deleted their blocks since"
+            f"{loss.length:,} bytes of this state; DataNodes may already have deleted their blocks"
         )
-    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from it")
+    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from this directory")

@@ -25,7 +25,7 @@ from hadoop_common.cli.progress import ProgressObserver
     "--before",
     type=click.IntRange(min=1),
     metavar="TXID",
-    help="Undo the latest removal of PATH before this transaction, instead of the latest of all.",
+    help="Undo the last removal of PATH before this transaction, instead of the last of all removals.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @conf_option(required=False)
@@ -34,8 +34,7 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
     """Replay a storage directory without the latest removal of PATH, and keep everything else.
 
     A deletion, a rename or an overwriting create or rename removes PATH, and so does the deletion or rename of a
-    directory above it. The output shows the removal. If you need an earlier removal, run the command again with
-    --before.
+    directory above it. The output shows the removal. To undo an earlier removal, run the command again with --before.
 
     The command only reads STORAGE_DIR, which must contain an image from before the deletion and all later edits. The
     segment in progress is read up to its last transaction. OUT is a storage directory from which a NameNode starts.
@@ -71,4 +70,4 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
     echo(f"{out}: the state after transaction {made.txid}, without {removal}, in {made.seconds:.1f} s")
     echo(f"restored: {made.expected}; --before {removal.txid} restores the path as before an earlier removal")
     print_changes(made.changes)
-    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from it")
+    echo("next: follow docs/runbook-deleted.md before a NameNode with DataNodes starts from this directory")

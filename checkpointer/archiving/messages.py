@@ -11,7 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-PRUNE_HINT = "Check that objects can be removed, and run `checkpointer archive prune`; the daemon retries in an hour."
+PRUNE_HINT = (
+    "Check that objects can be removed from the archive, and run `checkpointer archive prune`; the daemon "
+    "retries in an hour."
+)
 """Next step if the retention rules could not be applied."""
 
 

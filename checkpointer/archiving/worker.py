@@ -184,7 +184,7 @@ class Rounds:
                 return
             self.pruning_error = ""
             if plan.remove:
-                _LOG.info("%d objects with %d bytes were removed from the archive", len(plan.remove), plan.freed)
+                _LOG.info("removed from the archive: %d objects, %d bytes", len(plan.remove), plan.freed)
 
 
 @dataclass(slots=True)

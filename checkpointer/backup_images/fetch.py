@@ -18,12 +18,13 @@ from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RpcError
+from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from image_format.errors import ImageFormatError
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
-from site_config.cluster import NameNodeAddress
+from site_config.cluster import NameNodeAddress, ask_state
 
 _MAX_LISTED_ERRORS = 5
 
@@ -110,10 +111,10 @@ def fetch_image(
         is_old = options.txid is None and txid < newest
         if is_old:
             notes.append(
-                f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
-                "the NameNode sent an old one, or was set back"
+                f"the NameNode's newest image is at txid {txid}, but the folder contains an image at txid {newest}: "
+                "the NameNode sent an old image, or was set back"
             )
-        if failures and options.txid is None:
+        if options.txid is None:
             notes += _behind(source, txid, options)
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]
@@ -125,10 +126,11 @@ def fetch_image(
 
 
 def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[str]:
-    """Return a note if the NameNode has later edits than its newest image, which a standby may not have replaced for a
-    long time.
+    """Return a note if the NameNode is not active and has later edits than its newest image, which a standby may not
+    have replaced for a long time.
     """
-    if source.rpc is None:
+    state = ask_state(source, user=options.user, timeout=options.timeout)
+    if source.rpc is None or state is None or state is HAState.ACTIVE:
         return []
     try:
         with NamenodeClient(
@@ -140,7 +142,8 @@ def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[s
     if written <= txid:
         return []
     lacking = counted(written - txid, "transaction")
-    return [f"the image of {source.http} lacks {lacking} that this NameNode has: fetch again once a NameNode is active"]
+    note = f"the image of {source.http} lacks {lacking} that this NameNode, which is not active, has"
+    return [f"{note}: fetch again once an active NameNode sends its image"]
 
 
 def _fetch_from(
@@ -170,7 +173,7 @@ def _fetch_from(
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
     """Return the NameNode's VERSION, or add the reason to `notes`; an image without VERSION is still useful."""
     if source.rpc is None:
-        notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
+        notes.append(f"VERSION is not stored: no RPC address of {source.http} is known")
         return None
     try:
         with NamenodeClient(
@@ -178,7 +181,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
         ) as client:
             return client.version_request().storage_info
     except RpcError as error:
-        notes.append(f"VERSION is not kept: {error.message}")
+        notes.append(f"VERSION is not stored: {error.message}")
         return None
 
 
@@ -189,7 +192,7 @@ def _download(
     if offer.size > free:
         raise StorageError(
             f"the image at txid {offer.txid} has {offer.size} bytes, but {folder.root} has {free} bytes free",
-            hint="Free space there, or fetch with a smaller --keep first.",
+            hint="Free space on that disk, or first fetch with a smaller --keep.",
         )
     steps.begin("fetch", offer.size)
     image = download_image(
@@ -204,7 +207,7 @@ def _download(
     if image.md5 != offer.md5:
         raise TransferError(
             offer.url,
-            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but received with {image.md5}",
+            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but the received file has {image.md5}",
             hint="Find out which of the NameNode's images is damaged, then fetch again.",
         )
     return image.paths[0]

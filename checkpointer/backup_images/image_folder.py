@@ -179,7 +179,8 @@ class ImageFolder:
             found = [f"current/{VERSION}"]
         if found:
             raise StorageError(
-                f"{self.root} has {found[0]}: it is a storage directory, whose images this command must not remove",
+                f"{self.root} contains {found[0]}: this is a storage directory, whose images this command must not "
+                f"remove",
                 hint="Specify a separate directory for the fetched images.",
             )
 

@@ -23,11 +23,13 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if archive is None:
         return CheckVerdict(State.OK, "no archive: checkpointer.archive.dir is not set")
     where, gap = archive.directory, archive.missing_transactions
-    lost = f"; a purge removed {counted(gap, 'transaction')} before the archive had them" if gap else ""
+    lost = f"; a purge removed {counted(gap, 'transaction')} before they were archived" if gap else ""
     metrics = _metrics(archive)
     if archive.error:
         hint = next((step for alarm, step in status.next_steps.items() if archive.error in alarm), "")
-        return CheckVerdict(State.WARNING, f"{where} is not filled: {archive.error}{lost}", (), metrics, hint=hint)
+        return CheckVerdict(
+            State.WARNING, f"{where} is not being filled: {archive.error}{lost}", (), metrics, hint=hint
+        )
     if archive.restorable_txid < 0:
         return CheckVerdict(State.WARNING, f"{where} cannot restore anything yet, because it has no image", (), metrics)
     behind = archive.lag_transactions

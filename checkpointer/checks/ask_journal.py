@@ -86,13 +86,15 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
-    """Return the union of the nodes' segments. Without a majority, return an error, because a minority may lack
-    finalized segments.
+    """Return the union of the nodes' segments, without those of another namespace. Without a majority, return an error,
+    because a minority may lack finalized segments.
     """
     asked = list(nodes)
-    answering = [node for node in asked if not node.fault]
+    answering = [node for node in asked if not node.fault and node.same_namespace is not False]
     if len(answering) < majority(len(asked)):
-        return Observation(error=f"{len(answering)} of {len(asked)} JournalNodes answer")
+        foreign = any(node.same_namespace is False for node in asked)
+        what = "list the edits of this namespace" if foreign else "answer"
+        return Observation(error=f"{len(answering)} of {len(asked)} JournalNodes {what}")
     logs = {log for node in answering for log in node.logs}
     ranges = {SegmentName(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}

@@ -89,7 +89,8 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
             answer = send_request("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except OSError as fault:
             raise RpcError(
-                f"no answer: {network_reason(fault)}", hint="Check that the server is running and listens there."
+                f"no answer: {network_reason(fault)}",
+                hint="Check that the server is running and listens at this address.",
             ) from fault
         made[0].check(answer.status, answer.challenges)
         if made[0].hint:

@@ -188,5 +188,5 @@ def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
         raise TransferError(
             url,
             f"no answer: {network_reason(fault)}",
-            hint="Check the NameNode that does not answer; dfs.namenode.http-address names its address.",
+            hint="Check the NameNode that does not answer; dfs.namenode.http-address contains its address.",
         ) from fault

@@ -94,5 +94,5 @@ def _get(url: str) -> tuple[Mapping[str, Any], float]:
     answer = get_logged_in(url, _SECONDS)
     content = answer.json
     if answer.status != HTTPStatus.OK or not isinstance(content, dict):
-        raise TransferError(url, f"HTTP {answer.status}, not the state of a node", status=answer.status)
+        raise TransferError(url, f"HTTP {answer.status} instead of the state of a node", status=answer.status)
     return content, answer.clock_difference

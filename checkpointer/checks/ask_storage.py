@@ -31,17 +31,28 @@ def ask_directories(roots: Sequence[Path], limit: float, others: Sequence[Path] 
     Args:
         others: other directories of the same daemon, whose contents show whether a directory has lost its own.
     """
-    history = DirectoryHistory((*roots, *others), ())
-    answers = ask_all({root: lambda root=root: _directory(root, history) for root in roots}, limit)  # type: ignore[misc]
-    return tuple(
-        answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
+    answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
+    found = {
+        root: answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
         for root, answer in answers.items()
+    }
+    history = DirectoryHistory((*roots, *others), ())
+    listings = {root: facts.listing.value for root, facts in found.items() if facts.listing.value is not None}
+    # a separate query, because the comparison of an empty directory reads the other directories
+    compared = ask_all(
+        {root: lambda listing=listing: history.refuse_lost(listing) for root, listing in listings.items()},  # type: ignore[misc]
+        limit,
     )
+    for root, answer in compared.items():
+        if answer.error and not answer.late:
+            # the daemon does not use a directory that has lost its contents
+            found[root] = replace(found[root], listing=Observation(error=answer.error, hint=answer.hint))
+    return tuple(found.values())
 
 
-def _directory(root: Path, history: DirectoryHistory) -> DirectoryFacts:
+def _directory(root: Path) -> DirectoryFacts:
     nearest = next((path for path in (root, *root.parents) if path.exists()), root)
-    listing = ask(lambda: _listed(root, history))
+    listing = ask(lambda: inspect(root, allow_unknown_layout=True))
     unfinished = ask(lambda: unfinished_bytes(root / "current")).value or 0
     return DirectoryFacts(
         root=root,
@@ -54,13 +65,6 @@ def _directory(root: Path, history: DirectoryHistory) -> DirectoryFacts:
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
         unusable=() if listing.value is None else tuple(unusable(listing.value)),
     )
-
-
-def _listed(root: Path, history: DirectoryHistory) -> StorageDirectory:
-    """List a directory; raise StorageError if it has lost its contents, because the daemon does not use it then."""
-    found = inspect(root, allow_unknown_layout=True)
-    history.refuse_lost(found)
-    return found
 
 
 def ask_image(
@@ -153,7 +157,7 @@ def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int, con
         if older is not None and all(map(is_damaged, newer)):
             return (
                 f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "
-                f"one. Without a daemon, run: {set_aside_command(each.root, newer, conf_dir)}"
+                f"image. Without a daemon, run: {set_aside_command(each.root, newer, conf_dir)}"
             )
     return ""
 

@@ -34,7 +34,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
-        return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
+        return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is unknown", tuple(details))
     if at - facts.now > CLOCK_TOLERANCE:
         summary = f"the time of the last checkpoint is {difference_text(at - facts.now)}"
         return CheckVerdict(State.WARNING, summary, tuple(details), hint=_CLOCK_HINT)
@@ -42,7 +42,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     state, summary = metric.state(), f"last checkpoint {duration(age)} ago"
     if _transactions_since(facts) == 0:
-        state, summary = State.OK, f"{summary}, no transactions since then"
+        state, summary = State.OK, f"{summary}; no transactions since then"
     node = active_of(facts)
     if node is None or not node.clock_ahead:
         return CheckVerdict(state, summary, tuple(details), (metric,))
@@ -138,7 +138,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         reason = segments.error or facts.image.error or "there is no image yet"
         return CheckVerdict(State.UNKNOWN, f"edits at {where} cannot be checked: {reason}")
     details = (
-        f"image at txid {base}, the NameNode is at {last}",
+        f"the image is at txid {base}, and the NameNode at {last}",
         f"{counted(len(segments.value), 'segment')} at {where}",
     )
     if stranger := _stranger(facts, base, segments.value, last):
@@ -147,7 +147,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
             stranger,
             details,
             hint="Either the NameNode was restored from an older state, or this is a different NameNode: find out "
-            "which. The daemon does not offer images of another past to it (docs/lost-past.md).",
+            "which. The daemon does not offer this NameNode images of another past (docs/lost-past.md).",
         )
     found = coverage(base, segments.value, last)
     metric = Metric("missing", sum(end - first + 1 for first, end in found.gaps))
@@ -157,14 +157,19 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         missing_to, newest = found.gaps[-1][1], node.checkpoint_txid.value
         if facts.journal is not None and newest is not None and missing_to <= newest:
             state, follows = _of_old_image(facts, missing_to)
-            summary = f"our image at txid {base} is too old, because {listed}{more} are missing: {follows}"
+            summary = f"our image at txid {base} is too old, because transactions {listed}{more} are missing: {follows}"
             hint = _FETCHES_HINT if facts.rebootstrap else _OLD_IMAGE_HINT
             return CheckVerdict(state, summary, details, (metric,), hint=hint)
-        return CheckVerdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
+        return CheckVerdict(
+            State.CRITICAL,
+            f"transactions missing between the image and the NameNode: {listed}{more}",
+            details,
+            (metric,),
+        )
     if found.tail is not None and facts.journal is not None:
         first, end = found.tail
-        return CheckVerdict(State.WARNING, f"{first}-{end} are not yet in {where}", details, (metric,))
-    return CheckVerdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
+        return CheckVerdict(State.WARNING, f"transactions {first}-{end} are not yet in {where}", details, (metric,))
+    return CheckVerdict(State.OK, f"no edits are missing from txid {base} to {last}", details, (metric,))
 
 
 def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
@@ -181,7 +186,7 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
         return (State.OK, f"a restart {fetches}") if in_memory else (State.WARNING, f"the daemon {fetches}")
     if in_memory:
         return State.WARNING, "the daemon has them in memory, but may be unable to continue after a restart"
-    return State.CRITICAL, "the daemon cannot continue from it"
+    return State.CRITICAL, "the daemon cannot continue from this image"
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:

@@ -34,8 +34,8 @@ _TWO_ACTIVE_HINT = (
 
 _DIRECTORY_HINT = (
     "On the NameNode's host, check the directory's disk, its space and its permissions. Then run `hdfs dfsadmin "
-    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`; the active NameNode then uses the directory again. A "
-    "standby uses it again with its own next checkpoint."
+    "-restoreFailedStorage true` and `hdfs dfsadmin -rollEdits`; the active NameNode then uses the directory again. "
+    "A standby uses the directory again with its own next checkpoint."
 )
 
 
@@ -192,7 +192,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
         return CheckVerdict(State.OK, "the edits are not on JournalNodes")
-    newest = max(node.last_txid for node in nodes)
+    newest = max((node.last_txid for node in nodes if node.same_namespace is not False), default=-1)
     well = [node for node in nodes if not _fault(node)]
     lag = max((newest - node.last_txid for node in well), default=0)
     limits = thresholds.limits("journalnodes", facts.transactions, None)
@@ -202,7 +202,8 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     foreign = [node for node in nodes if node.same_namespace is False]
     answering = sum(not (node.fault or node.http_fault) for node in nodes)
     summary = (
-        f"{answering} of {len(nodes)} answer by RPC and HTTP, the furthest behind lacks {counted(lag, 'transaction')}"
+        f"{answering} of {len(nodes)} answer by RPC and HTTP; the node furthest behind lacks "
+        f"{counted(lag, 'transaction')}"
     )
     hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
     if foreign:
@@ -210,7 +211,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         hint = _FOREIGN_HINT
     if lacking := lacking_open_segment(nodes):
         states.append(State.WARNING)
-        summary += f"; no edits are written to {', '.join(node.address for node in lacking)} before the next segment"
+        summary += f"; no edits are written to {', '.join(node.address for node in lacking)} until the next segment"
         hint = hint or _NEXT_SEGMENT_HINT
     return CheckVerdict(worst(states), summary, details, (Metric("journalnodes", len(well)), lagging), hint)
 
@@ -236,5 +237,5 @@ def _fault(node: NodeAnswer) -> str:
 
 
 def _standing(node: NodeAnswer, newest: int) -> str:
-    committed = "" if node.committed_txid is None else f", knows {node.committed_txid} to be committed"
+    committed = "" if node.committed_txid is None else f", committed txid {node.committed_txid}"
     return f"last txid {node.last_txid}, {newest - node.last_txid} behind{committed}, epoch {node.epoch}"

@@ -28,7 +28,7 @@ def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(State.WARNING, f"no daemon leads ({rule})", (rule,), hint=_NOBODY_HINT)
     leader = holding.leader or "a daemon whose entry cannot be read"
     since = datetime.fromtimestamp(holding.since, UTC).isoformat(timespec="seconds")
-    summary = f"{leader} leads, for {duration(facts.now - holding.since)}; {_own_part(found, holding.leader)} ({rule})"
+    summary = f"{leader} has led for {duration(facts.now - holding.since)}; {_own_part(found, holding.leader)} ({rule})"
     return CheckVerdict(State.OK, summary, (f"since {since}", rule))
 
 

@@ -62,14 +62,14 @@ class CheckOutcome:
 
 
 _UNKNOWN_HINT = (
-    "The state is not known, so do not change anything yet. First find out why it could not be read: run the checks "
-    "namenode, storage, journalnodes and daemon."
+    "The state is not known, so do not change anything yet. First find out why it could not be read: run the "
+    "`namenode`, `storage`, `journalnodes` and `daemon` checks."
 )
 
 CHECKS: tuple[Check, ...] = (
     Check(
         "namenode",
-        "Check the NameNode that does not answer; dfs.namenode.rpc-address and http-address name its addresses.",
+        "Check the NameNode that does not answer; dfs.namenode.rpc-address and http-address contain its addresses.",
         frozenset({FactGroup.NAMENODES}),
         check_namenode,
     ),
@@ -110,7 +110,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "transactions",
-        "Run the checks age and daemon. If checkpoints are made on time, lower dfs.namenode.checkpoint.check.period.",
+        "Run the `age` and `daemon` checks. If checkpoints are made on time, lower "
+        "dfs.namenode.checkpoint.check.period.",
         frozenset({FactGroup.NAMENODES}),
         check_transactions,
         critical=False,
@@ -118,8 +119,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "edits",
-        "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
-        'the segments are in place or it has a newer image: docs/runbook.md, "Gap in the edits".',
+        "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode until "
+        'the segments are in place or the NameNode has a newer image: docs/runbook.md, "Gap in the edits".',
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL, FactGroup.DAEMON}),
         check_edits,
         acts=True,

@@ -61,14 +61,18 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if new and len(new) + len(broken) == len(facts.directories):
         hint = "Start the daemon: its start or its first checkpoint creates an image."
         if any(each.holder for each in new):
-            hint = "The daemon's first checkpoint creates an image; the check daemon shows whether it fails."
+            hint = (
+                "The daemon's first checkpoint creates an image; the `daemon` check shows whether the checkpoint fails."
+            )
         return _verdict([*problems, _Problem(State.WARNING, "no image yet", hint)], details)
     found_by = (_agreement(facts), _image(facts, details), _unusable(facts, details), _lost_past(facts, details))
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
     if new:
         have = "directory has" if len(new) == 1 else "directories have"
         problems.append(
-            _Problem(State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint writes it there.")
+            _Problem(
+                State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint also writes an image there."
+            )
         )
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
@@ -194,8 +198,8 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
         for folder in folders
     ]
     details += [
-        f"{folder}: files that could not be compared with the NameNode when this node started over; keep the folder if "
-        "the NameNode was set back by mistake, else remove it"
+        f"{folder}: files that could not be compared with the NameNode when this node started over; keep the folder "
+        f"if the NameNode was set back by mistake, otherwise remove it"
         for each in everywhere
         for folder in each.not_compared
     ]
@@ -223,7 +227,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         summary = f"{counted(full[0].inodes.value or 0, 'inode')} free on {full[0].root}, {MIN_FREE_INODES} needed"
         return CheckVerdict(State.CRITICAL, summary, details, tuple(each.metric for each in known[:1]), _INODES_HINT)
     if not known:
-        return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
+        return CheckVerdict(State.UNKNOWN, "the free space of every directory is unknown", details)
     # the summary describes the directory nearest to its limits
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])

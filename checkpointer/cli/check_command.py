@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NAMES = [check.name for check in CHECKS]
-_FAULTY_HINT = (
-    "Correct the named settings. A running daemon is not affected: `checkpointer status` shows the running daemon."
-)
+_FAULTY_HINT = "Correct the named settings. A running daemon is not affected; `checkpointer status` shows its state."
 
 
 class _PluginUsageError(click.UsageError):
@@ -85,13 +83,14 @@ def _threshold_option(name: str) -> Callable[[F], F]:
 )
 @_threshold_option("warning")
 @_threshold_option("critical")
-@click.option("--deep", is_flag=True, help="With storage: check every record of the newest image.")
+@click.option("--deep", is_flag=True, help="In the `storage` check, also check every record of the newest image.")
 @click.option(
     "--timeout",
     type=FiniteRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Seconds for each query; a server or disk that does not respond in time is UNKNOWN or unreachable.",
+    help="Seconds for each query; a server or disk that does not respond in time is reported as UNKNOWN or "
+    "unreachable.",
 )
 @json_option
 def command(

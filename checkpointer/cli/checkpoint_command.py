@@ -32,7 +32,9 @@ _LOG_HINT = "Check the daemon's log."
 @click.command("checkpoint")
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint now if there are new edits, even if no checkpoint is due.")
-@click.option("--cancel", is_flag=True, help="End the running checkpoint or upload, and block new ones for a while.")
+@click.option(
+    "--cancel", is_flag=True, help="End the running checkpoint or upload, and block new checkpoints for a while."
+)
 @click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
     "--minutes",
@@ -158,8 +160,8 @@ def _refusing(daemon: DaemonAddresses, limit: float) -> dict[str, float]:
 def _forewarn(refusing: dict[str, float]) -> None:
     for address, at in refusing.items():
         echo(
-            f"note: {address} does not accept an image with few transactions before {clock_text(at, time.time())}, "
-            "because its last image is recent; new edits are checkpointed anyway",
+            f"note: until {clock_text(at, time.time())}, {address} refuses an image with few new transactions, "
+            f"because its last image is recent; new edits are checkpointed anyway",
             err=True,
         )
 

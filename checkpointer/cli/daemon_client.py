@@ -69,7 +69,7 @@ def find_daemon(conf_dir: Path, role: Role | None, *, warns: bool = True) -> Dae
 
 
 def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> DaemonAddresses:
-    """Return the `known` addresses and those in the present configuration, with its faults."""
+    """Return the addresses in the present configuration, then the `known` addresses, with its faults."""
     try:
         found = find_daemon(conf_dir, role, warns=False)
     except ConfigurationError as error:
@@ -77,7 +77,7 @@ def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> Dae
     except HdfsError:
         # the previous login remains, and a request reports why it is not sufficient
         return known
-    return replace(found, urls={**known.urls, **found.urls})
+    return replace(found, urls={**found.urls, **known.urls})
 
 
 def warn_of_faults(conf_dir: Path, faults: Sequence[ConfigurationFault]) -> None:

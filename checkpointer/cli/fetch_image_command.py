@@ -110,14 +110,15 @@ def command(
     deep: bool,
     as_json: bool,
 ) -> None:
-    """Fetch an image of the active NameNode into DEST_DIR, with .md5 and VERSION, and keep the newest N.
+    """Fetch an image from a NameNode into DEST_DIR, with its .md5 file and VERSION, and keep the newest N images.
 
-    The command tries the NameNodes of the configuration in turn, beginning with the active. It verifies length, digest
-    and frame before it renames the image to its final name. An intact image that DEST_DIR already contains is not
-    fetched again. docs/operations.md describes how to restore a NameNode from the image.
+    The command tries the NameNodes of the configuration in turn, beginning with the active NameNode. It verifies
+    length, digest and frame before it renames the image to its final name. An intact image that DEST_DIR already
+    contains is not fetched again. docs/operations.md describes how to restore a NameNode from the image.
 
     Exit code 0: DEST_DIR contains the image. 2: usage or configuration error. 3: the NameNode's image is damaged
-    (--deep). 6: DEST_DIR cannot be used, or contains images of another namespace. 7: all NameNodes failed to send it.
+    (--deep). 6: DEST_DIR cannot be used, or contains images of another namespace. 7: all NameNodes failed to send the
+    image.
 
     \b
     Example: checkpointer fetch-image --conf /etc/hadoop/conf /backup/fsimage --keep 7

@@ -15,7 +15,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, 
     "--from-peers",
     "source",
     flag_value="peers",
-    help="Request the namespace from the other JournalNodes (ours, or Hadoop 3.5).",
+    help="Request the namespace from the other JournalNodes (the checkpointer's, or Hadoop 3.5).",
 )
 @click.option(
     "--from-namenode",
@@ -27,7 +27,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, 
     "--journal",
     "only",
     metavar="ID",
-    help="Only this journal (default: all journals of dfs.namenode.shared.edits.dir).",
+    help="Format only this journal (default: all journals of dfs.namenode.shared.edits.dir).",
 )
 @json_option
 def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool) -> None:

@@ -108,7 +108,7 @@ def command(
     docs/opcodes.md lists them.
 
     --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes, but cannot
-    convert layouts. --engine auto selects Spark for large images, or if a master is given.
+    convert layouts. --engine auto selects Spark if a master is set and Spark can make the checkpoint.
 
     --dry-run reads, replays and builds the image without writing or locking anything. It also works while a NameNode
     uses the directory, and on a read-only directory. It reports the transactions, the numbers of created, changed and
@@ -118,8 +118,8 @@ def command(
     First, the merge reports the free space and an estimate of the new image's size, which is about that of the old
     image and the edits. If the space may be too small, the merge determines the exact size before it writes the image.
     If the space is too small, it writes nothing and exits with code 6. It also exits with code 6 if it needs 200 MB
-    more than --memory, or a quarter more than --memory from 800 MB on. Without that option, the limit is three quarters
-    of the system's available memory.
+    more than --memory (a quarter more if --memory is at least 800 MB). Without --memory, the limit is three quarters of
+    the system's available memory.
 
     \b
     Examples:
@@ -162,7 +162,7 @@ def command(
             return
         room = expected_room(plan)
         if not as_json:
-            echo(room.estimate("maybe too little, the image is measured first"), err=True)
+            echo(room.estimate("perhaps too little; the image is measured first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works only with the local engine: omit --engine and --master.")

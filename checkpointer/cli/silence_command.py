@@ -78,7 +78,7 @@ def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: st
     url, status, answer = ask_daemon(daemon, "POST", path, query, _TIMEOUT)
     found = known_answer(url, status, answer, {"state", "message"})
     if status != 200:
-        raise TransferError(url, found["message"], status=status, hint="Correct the options and repeat the command.")
+        raise TransferError(url, found["message"], status=status, hint="Correct the options, and repeat the command.")
     warn_of_faults(marked.conf_dir, daemon.faults)
     if marked.as_json:
         echo_json(found)

@@ -44,7 +44,8 @@ _GRACE_SECONDS = 8.0
 _MIN_MEASURED = 10_000
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
-    "Check the daemon's log, and that `checkpointer archive list` reads the archive; checkpoints and edits continue."
+    "Check the daemon's log, and whether `checkpointer archive list` can read the archive; checkpoints and edits "
+    "continue."
 )
 
 
@@ -80,7 +81,7 @@ class ArchiveProcess:
         self._unread = ""
         self._complete_at: float | None = None
         self._failures = 0
-        self._fault = RecurringFault(_LOG, "the archive is filled again", unit="attempts", clock=clock)
+        self._fault = RecurringFault(_LOG, "the archive is being filled again", unit="attempts", clock=clock)
         self._child: subprocess.Popen[bytes] | None = None
         self._worker: threading.Thread | None = None
         self._restarts = False
@@ -254,7 +255,7 @@ class ArchiveProcess:
             if os.write(child.stdin.fileno(), content) == len(content):
                 return
         except (OSError, ValueError) as fault:
-            _LOG.debug("the process that fills the archive does not read: %s", fault)
+            _LOG.debug("the process that fills the archive does not read its input: %s", fault)
         self._kill()
 
     def _kill(self) -> None:
@@ -282,7 +283,7 @@ class ArchiveProcess:
 
     def _failed(self, error: str, hint: str) -> None:
         self._failures += 1
-        self._fault.occurred(f"the archive {self._config.archive.location} is not filled: {error}", hint=hint)
+        self._fault.occurred(f"the archive {self._config.archive.location} is not being filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
         """Return an alarm if archiving fails, if the archive lags behind or lacks purged edits, or if it grows without
@@ -295,8 +296,8 @@ class ArchiveProcess:
         where, report, limit = self._config.archive.location, self._report, self._config.archive.lag_alarm
         if report.missing and report.restorable_txid < report.last_txid:
             text = (
-                f"the archive {where} lacks {counted(report.missing, 'transaction')} that a purge removed before the "
-                f"archive had them, so it cannot restore anything after transaction {report.restorable_txid}"
+                f"the archive {where} lacks {counted(report.missing, 'transaction')} that a purge removed before "
+                f"they were archived, so nothing after transaction {report.restorable_txid} can be restored"
             )
             return [Alarm(text, _MISSING_HINT, _KIND)]
         if limit and self._lag_seconds > limit:

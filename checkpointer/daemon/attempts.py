@@ -19,6 +19,7 @@ from typing import Any
 
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.cancellation import Cancellation
+from checkpointer.daemon.checkpoint_log import begin_message, log_checkpoint
 from checkpointer.daemon.checkpoint_schedule import CheckpointSchedule, TriggerReason
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.lake import LakeAppender
@@ -50,7 +51,6 @@ _REPORT = "Report this problem and include the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
 _LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
 _UPLOAD = "upload"
-_HEALED = "Make sure that the NameNode has this image before it is restarted."
 
 
 class OperationFaults:
@@ -60,10 +60,10 @@ class OperationFaults:
         self._clock = clock
         self.namenode = self._fault("the NameNode answers again", "polls")
         self.reading = self._fault("storage and journal can be read again", "polls")
-        self.fetch = self._fault("the image of another daemon was fetched again", "polls")
+        self.fetch = self._fault("images of another daemon can be fetched again", "polls")
         self.space = self._fault("there is space for a checkpoint again", "polls")
-        self.checkpoint = self._fault("a checkpoint was made again", "attempts")
-        self.offer = self._fault("an image was offered again", "attempts")
+        self.checkpoint = self._fault("checkpoints succeed again", "attempts")
+        self.offer = self._fault("images can be offered again", "attempts")
         self.lateness = self._fault("checkpoints are on time again", "polls")
         self._transfers: dict[str, RecurringFault] = {}
         self._jobs: dict[str, RecurringFault] = {}
@@ -295,7 +295,7 @@ class CheckpointAttempts:
                 _LOG.warning("%s", sentence, extra={"txid": progress.journal_txid, "phase": _UPLOAD})
         if not self.faults.checkpoint.count:
             fields = {"txid": progress.journal_txid, "reason": reason.value, "transactions": progress.behind}
-            _LOG.info("%s", _begin_message(progress, reason), extra=fields)
+            _LOG.info("%s", begin_message(progress, reason), extra=fields)
         triggered, self._renamed_at = self.clock(), None
         result = self.role.checkpoint(self, forced=force)
         self.record.phase("idle")
@@ -303,7 +303,7 @@ class CheckpointAttempts:
         latency = (self.clock() if self._renamed_at is None else self._renamed_at) - triggered
         self.record.saved(result, reason.value, latency)
         self.archive.measured(result)
-        _log_checkpoint(result, reason, latency)
+        log_checkpoint(result, reason, latency)
         self._succeeded(self.faults.checkpoint)
         self.schedule.reset_retries()
         return result
@@ -445,46 +445,6 @@ def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
     if known is not None:
         return known, None
     return HdfsError(f"{type(fault).__name__}: {fault}", hint=_REPORT), fault
-
-
-def _begin_message(progress: Progress, reason: TriggerReason) -> str:
-    begins = {
-        TriggerReason.URGENT: f"immediate checkpoint: {progress.urgent}",
-        TriggerReason.FORCED: "forced checkpoint",
-        TriggerReason.TRANSACTIONS: "checkpoint at the transaction limit",
-        TriggerReason.PERIOD: "periodic checkpoint",
-    }[reason]
-    return f"{begins}: {counted(progress.behind, 'transaction')} since the last image"
-
-
-def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) -> None:
-    for healed in result.healed:
-        fields = {"txid": result.txid, "code": healed.code}
-        _LOG.error("fsimage_%019d: healed: %s; next: %s", result.txid, healed, _HEALED, extra=fields)
-    timings = result.timings
-    _LOG.info(
-        "checkpoint at txid %d: %s, %s, load %.2f s, replay %.2f s, save %.2f s; "
-        "%.2f s from the trigger to the final name of the image",
-        result.txid,
-        counted(result.transactions, "transaction"),
-        counted(result.inodes, "inode"),
-        timings.load,
-        timings.replay,
-        timings.save,
-        latency,
-        extra={
-            "txid": result.txid,
-            "phase": "save",
-            "reason": reason.value,
-            "transactions": result.transactions,
-            "ignored": result.ignored,
-            "inodes": result.inodes,
-            "seconds": round(timings.load + timings.replay + timings.save, 3),
-            "latency": round(latency, 3),
-            "bytes": result.saved.size,
-            "rollback": result.rollback,
-        },
-    )
 
 
 def _answer(

@@ -167,7 +167,7 @@ class RoleImages:
         return False
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        return "this node makes checkpoints and accepts none"
+        return "this node makes checkpoints and does not accept images"
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
         raise AssertionError("a checkpointer accepts no uploads")

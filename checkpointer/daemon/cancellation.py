@@ -60,7 +60,9 @@ class Cancellation:
     def complete(self, phase: str, prevent_for: float) -> None:
         """Record that the checkpoint, previously in `phase`, has stopped."""
         self._stopping_checkpoint = False
-        until = f"none can begin for {duration(prevent_for)}" if prevent_for else "the next one may begin immediately"
+        until = "the next checkpoint may begin immediately"
+        if prevent_for:
+            until = f"none can begin for {duration(prevent_for)}"
         if not self.stopped:
             fields = {"phase": phase, "seconds": prevent_for}
             _LOG.info("no checkpoint is running, and %s: %s", until, self.reason, extra=fields)

@@ -96,7 +96,7 @@ def lateness(status: CheckpointStatus) -> str:
         return ""
     which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
     waiting = f"{counted(behind, 'transaction')} without an image"
-    return f"{which} {duration(age)}, {waiting}; one is due every {duration(status.period)}"
+    return f"{which} {duration(age)}, {waiting}; a checkpoint is due every {duration(status.period)}"
 
 
 def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
@@ -104,10 +104,10 @@ def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
     if not record.healed:
         return []
     text = Alarm(
-        f"{counted(len(record.healed), 'inconsistency')} of snapshots healed in the image at txid {record.saved_txid} "
-        f"({record.healed[0]} first): a NameNode may be unable to load its own image or edits of that time; make sure "
-        "that it has this image before it is restarted",
-        "Check that a NameNode has the image (`checkpointer status`) before it is restarted.",
+        f"the snapshots of the image at txid {record.saved_txid} had {counted(len(record.healed), 'inconsistency')} "
+        f"({record.healed[0]} first), which the checkpoint healed: a NameNode may be unable to load its own image or "
+        "edits of that time; make sure that the NameNode has this image before you restart it",
+        "Check that a NameNode has the image (`checkpointer status`) before you restart the NameNode.",
         "healed",
     )
     return [text]
@@ -134,7 +134,7 @@ def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]
     return [
         Alarm(
             f"{target.address} does not receive the image at txid {progress.image_txid}: "
-            f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
+            f"failed transfers since the last success: {target.failures}; last error: {target.error}",
             upload_hint(target.error),
             "upload",
         )

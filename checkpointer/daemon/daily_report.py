@@ -42,8 +42,8 @@ _SPARK_FOLDERS = "SPARK_LOCAL_DIRS"
 _RETRY_SECONDS = 3600.0
 _FAILED = "the daily report failed"
 _HINT = (
-    "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if the report lacks memory. "
-    "Checkpoints continue; the first checkpoint after an hour retries the report."
+    "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if the report needs more "
+    "memory. Checkpoints continue; the first checkpoint after an hour retries the report."
 )
 
 

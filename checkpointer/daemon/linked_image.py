@@ -44,5 +44,5 @@ def linked_image(image: Path) -> Iterator[LinkedImage]:
             if (folder / image.name).exists():
                 linked = folder / image.name
         except OSError as fault:
-            _LOG.debug("the process reads %s itself: %s", image, error_text(fault))
+            _LOG.debug("%s could not be linked, so the process reads it directly: %s", image, error_text(fault))
         yield LinkedImage(linked, image)

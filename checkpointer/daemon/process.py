@@ -325,7 +325,9 @@ class _Daemon:
         except Exception as error:
             # a bug in the configuration reader must not stop the daemon either
             bug = error if as_hdfs_error(error) is None else None
-            fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
+            fault = (
+                f"the configuration on disk is invalid; the previous configuration still applies: {error_text(error)}"
+            )
             self._service.configuration_fault = fault
             _LOG.error("%s", with_next(fault, CONFIGURATION_HINT), exc_info=bug)
             return
@@ -342,9 +344,10 @@ class _Daemon:
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
                 job.reschedule("interval", seconds=seconds)
-        _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
+        none = "no change takes effect without a restart" if kept else "nothing changed"
+        _LOG.info("configuration reloaded: %s", ", ".join(changed) or none)
         if kept:
-            _LOG.warning("these settings also changed, but require a restart: %s", ", ".join(kept))
+            _LOG.warning("these changed settings take effect only after a restart: %s", ", ".join(kept))
 
 
 def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:

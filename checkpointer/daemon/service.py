@@ -46,10 +46,12 @@ from site_config.keys import HA_STANDBY_CHECKPOINTS
 
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
-CONFIGURATION_HINT = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
+CONFIGURATION_HINT = (
+    "Correct the configuration, then reload it (`checkpointer config` lists all faults); a restart would fail."
+)
 _UNREADABLE_HINT = (
-    "The daemon keeps running and retries. Repair the cause of the error; the checks namenode, storage and journalnodes"
-    " examine the NameNode, the directories and the edits."
+    "The daemon keeps running and retries. Repair the cause of the error; the `namenode`, `storage` and "
+    "`journalnodes` checks examine the NameNode, the directories and the edits."
 )
 
 

@@ -104,7 +104,7 @@ def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str
 
 
 def _failure(code: int, errors: str) -> str:
-    return f"a signal {-code} ended the process" if code < 0 else _first_line(errors)
+    return f"signal {-code} ended the process" if code < 0 else _first_line(errors)
 
 
 def _first_line(text: str) -> str:

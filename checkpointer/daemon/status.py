@@ -81,7 +81,7 @@ def _sentence(status: CheckpointStatus) -> str:
     made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
     behind = "" if status.progress is None else f"{counted(status.progress.behind, 'transaction')} behind, "
     if (held := status.cancelled) is not None:
-        made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
+        made += f"; checkpoints are blocked for {duration(held.seconds_left)}: {held.reason}"
     leader = "" if status.leader is None else f"; {status.leader}"
     return f"{behind}{made}{leader}"
 

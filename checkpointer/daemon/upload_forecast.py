@@ -112,7 +112,7 @@ class UploadForecast:
             self._update_settings(address, cancelled)
             known = self._settings.get(address)
             if known is not None and (text := difference(known, self.config.merge_settings.rules)):
-                return f"{address} replays edits with other settings: {text}"
+                return f"{address} replays edits with different settings: {text}"
         return ""
 
     def _update_settings(self, address: str, cancelled: Callable[[], bool]) -> None:
@@ -125,7 +125,7 @@ class UploadForecast:
                 self._settings.pop(address, None)
             if error.problem != self._unknown.get(address):
                 self._unknown[address] = error.problem
-                _LOG.warning("our settings of replay cannot be compared with those of %s: %s", address, error.problem)
+                _LOG.warning("our replay settings cannot be compared with those of %s: %s", address, error.problem)
         else:
             self._unknown.pop(address, None)
 
@@ -133,7 +133,7 @@ class UploadForecast:
         try:
             return self._ask(address, timeout=_TIMEOUT, cancel=cancelled)
         except TransferError as error:
-            _LOG.debug("it is not known when %s accepts images: %s", address, error)
+            _LOG.debug("it is unknown when %s accepts images: %s", address, error)
             return error
 
     def _clock_lead(self, address: str, measured: float) -> float:

@@ -94,7 +94,7 @@ def outcome_of(
         period: dfs.namenode.checkpoint.period of this daemon, in seconds.
     """
     if shadow:
-        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains on this host",))
     offers = [each for each in made if each.kind is kind]
     failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
     refused = _refusals(txid, kind, offers, targets)
@@ -102,7 +102,9 @@ def outcome_of(
     if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
         return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + refusals)
     if not targets:
-        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured; the image remains here",))
+        return UploadOutcome(
+            Acceptance.KEPT, warnings=("no other NameNode is configured; the image remains on this host",)
+        )
     if refused:
         times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
@@ -144,14 +146,16 @@ def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Seq
 def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if again_at is not None:
         return (
-            f"It accepts the next image from {clock_text(again_at, now)} on, in {duration(again_at - now)}. The daemon "
-            "then makes and offers one automatically. Until then, this image is stored here, and nothing is lost."
+            f"The NameNode accepts the next image from {clock_text(again_at, now)} on, in "
+            f"{duration(again_at - now)}. The daemon then makes and offers an image automatically. Until then, this "
+            f"image is stored on this host, and nothing is lost."
         )
     if recent:
         return (
-            "No action is needed: the image is stored here, and the daemon makes and offers the next one automatically."
+            "No action is needed: the image is stored on this host, and the daemon makes and offers the next image "
+            "automatically."
         )
     return (
-        "Nothing is lost: the image is stored here, and the daemon's next checkpoint makes a newer one. Check the "
-        "NameNode's log if that image is refused too."
+        "Nothing is lost: the image is stored on this host, and the daemon's next checkpoint makes a newer one. "
+        "Check the NameNode's log if that image is refused too."
     )

@@ -246,7 +246,7 @@ class Leadership:
                 _LOG.info("this checkpointer leads (%s)", self._settings.lock)
             case LeadershipStatus.FOLLOWING:
                 leader = state.leader or "another daemon"
-                _LOG.info("this checkpointer is on standby, %s leads (%s)", leader, self._settings.lock)
+                _LOG.info("this checkpointer is on standby; the leader is %s (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
                 problem = state.problem or "the lock's backend has not answered yet"
                 _LOG.warning("%s", with_next(f"the leader is currently unknown: {problem}", _hint(state)))

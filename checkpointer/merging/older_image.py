@@ -90,6 +90,6 @@ def _add_older(error: HdfsError, plan: MergePlan, conf_dir: Path | None) -> None
     error.message = f"{error.message}; but {describe(older)}"
     error.args = (error.message,)
     error.hint = (
-        "This sets the damaged image aside, and makes a new image from the older one and the edits: "
+        "This command sets the damaged image aside, and makes a new image from the older image and the edits: "
         f"{set_aside_command(plan.folder.parent, [plan.image], conf_dir)}"
     )

@@ -1,8 +1,8 @@
 """ClientProtocol of a served namespace, which answers reads over RPC as an observer NameNode does.
 
-A client that sends a state id waits until the node has applied this transaction. Each response contains the newest
-state id. A client without a state id may be an application that expects the newest state. At the address of a NameNode,
-such a client receives StandbyException, and then calls the active NameNode.
+A call with a state id, which is a transaction id, waits until the node has applied that transaction. Each response
+contains the newest state id. A client without a state id may be an application that expects the newest state. At the
+address of a NameNode, such a client receives StandbyException, and then calls the active NameNode.
 
 All other calls also receive StandbyException: changes, calls that require DataNodes, and queries of the server's
 defaults. These defaults determine how clients write, and whether they move deleted files to the trash. As the only
@@ -51,7 +51,7 @@ only while they write.
 """
 _NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
 _NO_STATE_ID: Final = (
-    "this node answers like an observer NameNode, and the request has no state id: the client is not configured with "
+    "this node answers like an observer NameNode, but the request has no state id: the client is not configured with "
     "ObserverReadProxyProvider. Ask the active NameNode, or set checkpointer.namespace.rpc-address here for clients "
     "that accept an older state"
 )

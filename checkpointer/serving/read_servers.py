@@ -16,9 +16,9 @@ _LOG = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 60.0
 _HINT: Final = (
-    "Checkpoints continue, and the daemon retries the address every minute. If a NameNode listens there, leave it "
-    "running: set checkpointer.namespace.rpc-address to a free address of this host, or unset it, and restart the "
-    "checkpointer."
+    "Checkpoints continue, and the daemon retries the address every minute. If a NameNode listens at this address, "
+    "leave it running: set checkpointer.namespace.rpc-address to a free address of this host, or unset it, and "
+    "restart the checkpointer."
 )
 
 

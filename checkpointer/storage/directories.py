@@ -156,7 +156,8 @@ class StorageDirectories(DirectorySet):
         for root, reason in self._dropped.items():
             if self.history.may_hold_images(root):
                 raise StorageError(
-                    f"the usable directories contain no image, but {root}, which is not in use, may have one: {reason}",
+                    f"the usable directories contain no image, but {root}, which is not in use, may contain an "
+                    f"image: {reason}",
                     hint="Repair it, or omit it from the configuration to begin without it.",
                 )
 

@@ -107,8 +107,8 @@ class DirectoryHistory:
             return
         raise StorageError(
             f"the contents of {found.root} may be older than those of {', '.join(map(str, last))}",
-            hint="Repair one of the latter. If that is impossible, start the daemon again: it continues with the "
-            "older contents.",
+            hint="Repair one of the directories that were in use last. If this is impossible, start the daemon "
+            "again: it continues with the older contents.",
         )
 
 

@@ -103,7 +103,7 @@ def _restore_one(directories: DirectorySet, root: Path, info: StorageInfo, seen:
         elif not same_namespace(found.version, info):
             raise StorageError(
                 f"{root} does not belong to {info.colon_string()}",
-                hint="It belongs to another namespace; specify another directory.",
+                hint="The directory belongs to another namespace; specify another directory.",
             )
         elif not was_dropped:
             return False

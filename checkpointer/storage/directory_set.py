@@ -24,7 +24,7 @@ from hadoop_common.storage_lock import StorageInUseError, StorageLock
 _LOG = logging.getLogger(__name__)
 _HINT = "Check the disk and the permissions of that directory."
 _RETRIED = "The daemon retries it at each poll."
-_NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
+_NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload the daemon."
 
 
 class DirectorySet:

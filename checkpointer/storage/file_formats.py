@@ -46,5 +46,6 @@ def refuse_newer_formats(root: Path) -> None:
             continue
         if head is not None and int(head[1]) > FORMAT:
             raise NewerFormatError(
-                f"{path} has format {int(head[1])}, which a newer release wrote; this one reads {FORMAT}", hint=_HINT
+                f"{path} has format {int(head[1])}, which a newer release wrote; this release reads format {FORMAT}",
+                hint=_HINT,
             )

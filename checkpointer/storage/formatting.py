@@ -106,8 +106,8 @@ def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> N
         if each.version is not None and not same_namespace(each.version, info):
             raise StorageError(
                 f"{each.current / VERSION} belongs to another namespace, {each.version.colon_string()}",
-                hint="Check that the directory belongs to this cluster. To use it here, move its contents away "
-                "first, and leave an empty folder `current` there.",
+                hint="Check that the directory belongs to this cluster. To use the directory on this node, move its "
+                "contents away first, and leave an empty folder `current` there.",
             )
 
 

@@ -168,7 +168,7 @@ def holds_image(found: Sequence[StorageDirectory]) -> bool:
     elif with_edits := next((each for each in found if each.segments), None):
         raise StorageError(
             f"{with_edits.current} contains edits but no image",
-            hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode to this directory.",
         )
     return bool(normal)
 

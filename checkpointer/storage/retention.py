@@ -77,7 +77,7 @@ def plan_retention(
     deletions = [
         Deletion(
             (image.path, image.path.with_name(md5_name(image.path.name))),
-            f"image {image.txid} is older than the oldest one to keep, {oldest}",
+            f"image {image.txid} is older than the oldest image to keep, {oldest}",
         )
         for image in chosen
         if image.txid < oldest

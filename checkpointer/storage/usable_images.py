@@ -185,7 +185,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
     if not images:
         raise StorageError(
             f"there is no {'usable ' if found else ''}image in {', '.join(map(str, folders)) or 'no folder at all'}",
-            hint="Copy the newest fsimage and its .md5 file from a NameNode there.",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode to this directory.",
         )
     best = max(images, key=lambda image: (image.txid, image.has_md5))
     return ImageCopy(best.path, best.txid)
@@ -293,7 +293,7 @@ def _report(path: Path, fault: str) -> None:
     _reported[path, fault] = None
     while len(_reported) > _MAX_CACHED:
         _reported.popitem(last=False)
-    _LOG.warning("%s; it is left out, and nothing is concluded from it", _line(path, fault))
+    _LOG.warning("%s; this file is skipped", _line(path, fault))
 
 
 def _line(path: Path, fault: str) -> str:

@@ -37,11 +37,12 @@ _STATE = "Hadoop:service=NameNode,name=NameNodeStatus::State"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
 STARTING_HINT = (
-    "Wait while the NameNode loads its image, as its log shows. If it is not starting, check dfs.namenode.http-address."
+    "If the NameNode's log shows that it is loading its image, wait. Otherwise, check dfs.namenode.http-address."
 )
 _METRICS_HINT = (
     "If hadoop.security.instrumentation.requires.admin is true on that NameNode, set it to false. With Kerberos, you "
-    "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on it."
+    "can instead add the daemon's user to dfs.cluster.administrators there. Transfers of images do not depend on "
+    "this key."
 )
 _UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
 _NO_TARGETS = "No targets in destination storage"

@@ -30,8 +30,9 @@ T = TypeVar("T")
 
 SETTINGS_HINT: Final = (
     "Set the key as in the NameNode's configuration (http://NAMENODE/conf), and reload the daemon. Until then, the "
-    "daemon makes and offers no image. If it has offered images with the other setting, first read docs/runbook.md, "
-    '"Other settings of replay".'
+    "daemon makes and offers no image. If the daemon has offered images with the other setting, first read "
+    "docs/runbook.md, "
+    '"Different replay settings".'
 )
 _CONF: Final = "/conf"
 # the JSON form has resolved variables; the XML form has the text of the files
@@ -101,12 +102,12 @@ def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
         compared[ordered] = rules.ordered_snapshot_deletion
     elif older is None and theirs.is_on(ordered) and theirs.version and not _APACHE.fullmatch(theirs.version):
         return (
-            f"{ordered} is true there; set {SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS.name} to true if Hadoop "
-            f"{theirs.version} has ordered deletion, otherwise to false"
+            f"{ordered} is true on that NameNode; set {SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS.name} to true if "
+            f"Hadoop {theirs.version} has ordered deletion, otherwise to false"
         )
     for key, value in compared.items():
         if theirs.is_on(key) != value:
-            return f"{key} is {str(not value).lower()} there, but {str(value).lower()} here"
+            return f"{key} is {str(not value).lower()} on that NameNode, but {str(value).lower()} on this node"
     return ""
 
 

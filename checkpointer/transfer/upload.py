@@ -237,7 +237,7 @@ class _PutRequest:
         if not count:
             raise TransferError(
                 self._url,
-                f"{self._path} ended at byte {self._sent}, it had {self._size} when the upload began",
+                f"{self._path} ended at byte {self._sent}, but had {self._size} bytes when the upload began",
                 hint="Do not change images during an upload; make the checkpoint again.",
             )
         return room[:count]
@@ -250,7 +250,7 @@ class _PutRequest:
         if result is UploadResult.SUCCESS and not complete:
             raise TransferError(
                 self._url,
-                f"{what} was answered with success after {self._sent} of {self._size} bytes",
+                f"{what}: the server reported success after {self._sent} of {self._size} bytes",
                 hint="Check that the address is a NameNode's and that no proxy is in between.",
             )
         return result

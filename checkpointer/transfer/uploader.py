@@ -333,7 +333,7 @@ class Uploader:
         """
         text = self._differs(address, self._policy.rules, timeout=_SETTINGS_SECONDS, cancel=stopped)
         if text:
-            raise TransferError(address, f"the NameNode replays edits with other settings: {text}")
+            raise TransferError(address, f"the NameNode replays edits with different settings: {text}")
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
         """Abort transfers to NameNodes that are no longer active, because they would refuse the transferred image."""

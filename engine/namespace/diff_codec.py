@@ -207,7 +207,7 @@ class DiffDecoder:
     def _deleted(self, row: int, inode_id: int, found: int, offset: int) -> Node:
         if found == NO_ROW:
             owner = int(self._table.id[row])
-            what = f"a diff of inode {owner} has inode {inode_id} in its deleted list, which does not exist"
+            what = f"a diff of inode {owner} lists inode {inode_id} as deleted, but this inode does not exist"
             raise self._damaged(what, offset)
         self.found_links = self.found_links or self._table.kind[found] == SYMLINK
         if self._table.kind[found] == SYMLINK and self._references.is_dst(found):

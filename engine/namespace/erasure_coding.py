@@ -60,7 +60,7 @@ class ErasureCodingPolicies:
     def _built_in(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
         found = BUILT_IN.get(policy.id)
         if found is None:
-            raise UnsupportedNamespaceError(f"erasure coding policy {policy.id} has no schema and is not a known one")
+            raise UnsupportedNamespaceError(f"erasure coding policy {policy.id} is unknown and has no schema")
         return found
 
     def _name(self, policy: pb.ErasureCodingPolicyProto) -> str:

@@ -73,7 +73,7 @@ class SecretManager:
         token = _token(ident, renew_date)
         identity = token_identity(token)
         if identity in self._tokens:
-            raise NamespaceError(f"delegation token {ident.sequence_number} of {ident.owner} exists")
+            raise NamespaceError(f"delegation token {ident.sequence_number} of {ident.owner} already exists")
         self._tokens[identity] = token
         self._header.tokenSequenceNumber = _larger(self._header.tokenSequenceNumber, token.sequenceNumber)
         self.changed = True

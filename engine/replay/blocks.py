@@ -28,8 +28,8 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
         last_of_both = old_count == len(new) and index == old_count - 1
         if have.block_id != want.block_id or (have.genstamp != want.genstamp and not last_of_both):
             raise NamespaceError(
-                f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, "
-                f"the operation has {want.block_id}_{want.genstamp}"
+                f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, but the operation "
+                f"has {want.block_id}_{want.genstamp}"
             )
         namespace.recorder.set_block(row, index, want.num_bytes, want.genstamp)
         namespace.see_generation_stamp(want.genstamp)
@@ -38,7 +38,7 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
     if len(new) < old_count:
         if not table.is_under_construction(row) or len(new) != old_count - 1:
             raise NamespaceError(
-                f"{namespace.tree.path(row)} has {counted(old_count, 'block')}, the operation has {len(new)}"
+                f"{namespace.tree.path(row)} has {counted(old_count, 'block')}, but the operation has {len(new)}"
             )
         table.truncate_blocks(row, len(new))
     elif len(new) > old_count:
@@ -72,7 +72,7 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
         namespace.recorder.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
-        raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first one")
+        raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first block")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
     namespace.recorder.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)

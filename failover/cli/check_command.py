@@ -56,5 +56,7 @@ def command(conf_dir: Path, as_json: bool) -> None:
             for each in outcomes:
                 echo(f"{name}: {each.method}: {'would work' if each.worked else 'would fail'}: {each.reason}")
         for name in unsafe:
-            echo(f"{name} could not be fenced if it did not answer; no other NameNode would become active", err=True)
+            echo(
+                f"if {name} did not answer, it could not be fenced, and no other NameNode would become active", err=True
+            )
     sys.exit(ExitCode.FAILURE if unsafe else 0)

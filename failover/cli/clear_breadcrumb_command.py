@@ -58,4 +58,4 @@ def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"removed": last})
         return
-    echo("there is no breadcrumb" if last is None else f"the breadcrumb of {last['namenode']} is removed")
+    echo("there is no breadcrumb" if last is None else f"the breadcrumb of {last['namenode']} was removed")

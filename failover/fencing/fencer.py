@@ -103,7 +103,9 @@ class Fencer:
             return FencingOutcome(str(method), False, f"bash does not understand the command: {ended.reason}")
         program = _program(method.command)
         if program and self._unknown(program):
-            return FencingOutcome(str(method), False, f"bash finds no program {program}, or may not run it")
+            return FencingOutcome(
+                str(method), False, f"bash cannot find the program {program}, or is not permitted to run it"
+            )
         comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
         return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
 
@@ -125,7 +127,7 @@ class Fencer:
         found = f"fuser found no process on port {self._target.port}"
         code, reason = self._on_host(method, _LISTENS.format(port=self._target.port))
         if code == 0:
-            reason = f"{found}, but a process of another user listens there"
+            reason = f"{found}, but a process of another user listens on the port"
             return FencingOutcome(str(method), False, reason)
         if code != 1:
             return FencingOutcome(str(method), False, f"{found}, but the port cannot be checked on its host: {reason}")

@@ -40,18 +40,18 @@ _VERIFY = {
 _VERIFY |= {20: _VERIFY[19], 21: _VERIFY[19]}
 _NO_NAME = (62, 64)
 _NAME = re.compile(r"'(.*)'")
-_PLAIN = "it speaks HTTP without TLS: dfs.http.policy and the address must agree on both sides"
+_PLAIN = "it uses HTTP without TLS: dfs.http.policy and the address must agree on both sides"
 _OLD = "it supports neither TLS 1.2 nor 1.3: set hadoop.ssl.enabled.protocols, or use a newer Java there"
 _WANTS_ONE = "it requires our certificate: name our key store in ssl-client.xml and set hadoop.ssl.require.client.cert"
 _DOUBTS = "it does not trust the certificate of this side: import its issuer into the other side's trust store"
 _REASONS = {
     "WRONG_VERSION_NUMBER": _PLAIN,
-    "HTTP_REQUEST": "it speaks HTTP without TLS: dfs.http.policy must agree on both sides",
+    "HTTP_REQUEST": "it uses HTTP without TLS: dfs.http.policy must agree on both sides",
     "UNSUPPORTED_PROTOCOL": _OLD,
     "NO_PROTOCOLS_AVAILABLE": _OLD,
     "TLSV1_ALERT_PROTOCOL_VERSION": _OLD,
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": _WANTS_ONE,
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it showed no certificate, which dfs.client.https.need-auth requires",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate, which dfs.client.https.need-auth requires",
     "TLSV1_ALERT_UNKNOWN_CA": _DOUBTS,
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _DOUBTS,
     "SSLV3_ALERT_BAD_CERTIFICATE": _DOUBTS,
@@ -70,8 +70,8 @@ def tls_reason(fault: ssl.SSLError) -> str:
         if fault.verify_code in _NO_NAME:
             name = _NAME.search(fault.verify_message)
             return (
-                f"its certificate is not for {name[1] if name else 'this host'}: subjectAltName has to name it "
-                "(keytool -ext san=dns:NAME)"
+                f"its certificate is not valid for {name[1] if name else 'this host'}: subjectAltName must contain "
+                f"the name (keytool -ext san=dns:NAME)"
             )
         return _VERIFY.get(fault.verify_code, f"its certificate is not accepted: {fault.verify_message}")
     return _REASONS.get(fault.reason or "", f"TLS fails: {fault.reason or fault.strerror or fault}")

@@ -181,8 +181,8 @@ class _SslFile:
         if path is None:
             if self._mode == "server":
                 raise TlsSetupError(
-                    f"{self._path} names no ssl.server.truststore.location, although clients are asked for "
-                    "certificates",
+                    f"{self._path} does not set ssl.server.truststore.location, although client certificates are "
+                    f"requested",
                     hint="Set it to a store with the certificates' issuers, or unset dfs.client.https.need-auth.",
                 )
             return None

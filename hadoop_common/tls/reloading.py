@@ -69,7 +69,7 @@ class _ReloadingTls:
                 # checks must continue after any failure, such as the limit on open files or a bug
                 known, expected_message = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
                 if expected_message != self.fault:
-                    problem = f"changed TLS files cannot be used; the previous ones stay active: {expected_message}"
+                    problem = f"changed TLS files cannot be used; the previous files stay active: {expected_message}"
                     hint = "" if known is None else known.hint
                     _LOG.error("%s", with_next(problem, hint), exc_info=fault if known is None else None)
                 self.fault = expected_message
@@ -97,7 +97,9 @@ class _ReloadingTls:
         if self.material.pair is not None:
             own = self.material.pair.chain[0]
             name, end = own.subject.rfc4514_string(), own.not_valid_after_utc.date()
-            _LOG.info("TLS as %s: the certificate of %s in %s ends %s", self._side, name, self.material.pair_file, end)
+            _LOG.info(
+                "TLS as %s: the certificate of %s in %s expires on %s", self._side, name, self.material.pair_file, end
+            )
 
 
 class ServerTls(_ReloadingTls):

@@ -75,7 +75,7 @@ OFFER_CERTIFICATE = ConfigKey(
     "hadoop.ssl.require.client.cert",
     "false",
     SWITCH,
-    "Whether we show servers the certificate in the key store of ssl-client.xml.",
+    "Whether we send servers the certificate in the key store of ssl-client.xml.",
 )
 HOSTNAME_VERIFIER = ConfigKey(
     "hadoop.ssl.hostname.verifier",

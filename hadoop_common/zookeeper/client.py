@@ -183,13 +183,14 @@ def refused_error(address: ZooKeeperAddress, path: str, grants: ZnodeAcl | None 
     hint = f"Set {key} to an identity to which the ACL of the znode grants this operation."
     if grants is not None:
         hint = (
-            f"Set {key} to an identity in that ACL, or let one of them change it: zkCli.sh, setAcl {grants.path} ACL."
+            f"Set {key} to an identity in that ACL, or let one of these identities change the ACL: zkCli.sh, setAcl "
+            f"{grants.path} ACL."
         )
     shown = [f"{scheme} {credential.partition(':')[0]}" for scheme, credential in address.auth]
     if address.sasl is not None:
         shown.append(f"{address.sasl.mechanism} {address.sasl.user}".strip())
     who = " and ".join(shown) or "an anonymous client"
-    problem = f"ZooKeeper refuses this to us and knows us as {who}"
+    problem = f"ZooKeeper refuses this operation and identifies us as {who}"
     return errors.ZooKeeperError(f"{problem}; {grants}" if grants else problem, path=path, hint=hint)
 
 

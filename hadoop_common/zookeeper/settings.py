@@ -38,12 +38,14 @@ SESSION_TIMEOUT = ConfigKey(
     least=0.1,
     release2="5000",
 )
-ACL = ConfigKey("ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes; @FILE reads it from a file.")
+ACL = ConfigKey(
+    "ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes, or @FILE to read the ACL from FILE."
+)
 AUTH = ConfigKey(
     "ha.zookeeper.auth",
     "",
     text("credentials"),
-    "Credentials of sessions; @FILE reads them from a file. Credential providers are searched first.",
+    "Credentials for ZooKeeper sessions, or @FILE to read them from FILE. Credential providers are searched first.",
 )
 ENSEMBLE_KEYS = (QUORUM, SESSION_TIMEOUT, ACL, AUTH)
 
@@ -107,13 +109,13 @@ SASL_PASSWORD = ConfigKey(
     "checkpointer.zookeeper.sasl.password",
     "",
     text("password"),
-    "Password for DIGEST-MD5; @FILE reads it from a file. Specific to the checkpointer.",
+    "Password for DIGEST-MD5, or @FILE to read the password from FILE. Specific to the checkpointer.",
 )
 SASL_SERVICE = ConfigKey(
     "checkpointer.zookeeper.sasl.service",
     "zookeeper",
     text("name"),
-    "First part of the servers' principal, for GSSAPI. Specific to the checkpointer.",
+    "For GSSAPI, the first part of the servers' principal. Specific to the checkpointer.",
 )
 LOGIN_KEYS = (
     SSL,

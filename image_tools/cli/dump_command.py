@@ -88,7 +88,7 @@ def command(
     """Print an image as text; exit with code 3 if the image is damaged.
 
     The XML of Hadoop 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything.
-    The format delimited has one row for each inode of the current tree, with times in the local time zone. An output
+    The `delimited` format has one row for each inode of the current tree, with times in the local time zone. An output
     file appears complete or not at all.
 
     \b

@@ -137,7 +137,7 @@ class _ImageDocument:
             raise ImageTextError(f"the section <{element.tag}> is unknown")
         name, read = readers[element.tag]
         if name in self._sections:
-            raise ImageTextError(f"the document has two sections <{element.tag}>")
+            raise ImageTextError(f"the document has two <{element.tag}> sections")
         self._sections.add(name)
         with self._image.section(name) as out:
             read(element, out)

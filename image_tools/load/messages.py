@@ -228,7 +228,7 @@ class MessageBuilder:
             return 0
         user, group, mode = ["", "", *text.rsplit(":", 2)][-3:]
         if not re.fullmatch("[0-7]{3,6}", mode):
-            raise ImageTextError(f"the permission {text[:80]!r} is not like user:group:0755")
+            raise ImageTextError(f"the permission {text[:80]!r} does not have the form user:group:0755")
         return pack_permission(self._serial(user, StringKind.USER), self._serial(group, StringKind.GROUP), int(mode, 8))
 
     def _serial(self, text: str, kind: StringKind) -> int:
@@ -252,7 +252,7 @@ class MessageBuilder:
     def _acl_entry(self, text: str) -> int:
         match = _ACL.fullmatch(text)
         if match is None:
-            raise ImageTextError(f"the ACL entry {text[:80]!r} is not like user:erin:r-x")
+            raise ImageTextError(f"the ACL entry {text[:80]!r} does not have the form user:erin:r-x")
         default, kind, name, *flags = match.groups()
         strings = StringKind.GROUP if kind == "group" else StringKind.USER
         return pack_acl_entry(

@@ -67,7 +67,10 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "section-unknown",
         _E,
-        "the section's name is unknown to every NameNode (info if the layout version is newer than every known one)",
+        (
+            "the section's name is unknown to every NameNode (info if the layout version is newer than every known "
+            "version)"
+        ),
         "",
     ),
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
@@ -85,7 +88,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "string-gap",
         _W,
-        "ids of strings are missing, and NameNodes 2.7 to 2.9 and 3.0 do not load the image",
+        "ids of strings are missing, and NameNodes of 2.7 to 2.9 and 3.0 do not load the image",
         "strings unknown-SERIAL are added",
     ),
     ("string-twice", _E, "two strings have the same id", "the last one is kept"),
@@ -105,7 +108,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "inode-no-replicas",
         _W,
-        "the replication is 0: Hadoop 3 NameNodes load the file, and every replica is one too many",
+        "the replication is 0: Hadoop 3 NameNodes load the file and regard every replica as excess",
         "set to 3",
     ),
     (
@@ -122,7 +125,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "a block size, block length, quota or storage policy is outside its range",
         "quota -1, block size 134217728, length 0, storage policy 0",
     ),
-    ("inode-name", _E, "a name is empty or has a slash, or the root has a name", "inode-ID; the root's is emptied"),
+    (
+        "inode-name",
+        _E,
+        "a name is empty or has a slash, or the root has a name",
+        "it becomes inode-ID, or empty for the root",
+    ),
     (
         "inode-unreachable",
         _E,
@@ -138,10 +146,10 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "dir-child-referenced",
         _E,
         "an inode is both a child and referenced",
-        "the reference in a directory is kept, else the child",
+        "the reference in a directory is kept, otherwise the child",
     ),
     ("dir-child-order", _E, "children are not in Hadoop's name order", "sorted"),
-    ("dir-child-name", _E, "two children have the same name", "the first is kept, the other moves to /lost+found"),
+    ("dir-child-name", _E, "two children have the same name", "the first is kept; the other moves to /lost+found"),
     (
         "dir-child-reserved",
         _E,
@@ -177,9 +185,9 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-twice", _E, "an inode has two lists of diffs", "joined"),
     ("diff-order", _E, "diffs are not newest first", "sorted"),
     ("diff-snapshot-twice", _E, "an inode has two diffs for one snapshot", "the first is kept"),
-    ("diff-root", _E, "a root diff is for a missing snapshot", "changed to a plain diff"),
-    ("diff-root-other", _I, "a root diff is for a snapshot of another directory (Hadoop 3 can cause this)", ""),
-    ("diff-snapshot", _W, "a diff is for a missing snapshot", ""),
+    ("diff-root", _E, "a root diff belongs to a missing snapshot", "changed to a plain diff"),
+    ("diff-root-other", _I, "a root diff belongs to a snapshot of another directory (Hadoop 3 can cause this)", ""),
+    ("diff-snapshot", _W, "a diff belongs to a missing snapshot", ""),
     ("diff-created", _E, "a created name does not exist", "dropped"),
     ("diff-created-order", _W, "created names are not in order, or one is listed twice", "sorted, each once"),
     ("diff-deleted", _E, "a deleted inode is not in the image", "dropped"),
@@ -194,7 +202,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "diff-deleted-name",
         _E,
         "two deleted inodes have the same name",
-        "the first is kept, the other moves to /lost+found",
+        "the first is kept; the other moves to /lost+found",
     ),
     ("diff-reference-range", _E, "a reference number is not in INODE_REFERENCE", "dropped"),
     ("diff-reference-twice", _E, "a reference is used twice", "the first use is kept"),
@@ -204,7 +212,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("lease-closed", _E, "a file listed as under construction is closed", "dropped"),
     ("lease-twice", _W, "a file under construction is listed twice", "listed once"),
     ("lease-path", _W, "the path differs from the path of the file", "corrected"),
-    ("lease-missing", _W, "an open file is not listed (info from layout -64 on, where the list is not read)", "listed"),
+    (
+        "lease-missing",
+        _W,
+        "an open file is not listed (severity info from layout -64 on, because the list is not read)",
+        "listed",
+    ),
     # SECRET_MANAGER, CACHE_MANAGER, ERASURE_CODING
     ("secret-count", _E, "numKeys or numTokens is not the number of records", "corrected"),
     ("secret-key-twice", _W, "two master keys have the same id", "the last one is kept"),

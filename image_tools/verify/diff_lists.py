@@ -214,7 +214,7 @@ class DiffListCheck:
             assert isinstance(diff, pb.DirectoryDiff)
             size += len(diff.deletedINode) + len(diff.deletedINodeRef) - len(block.created[index])
             if diff.childrenSize != size:
-                text = f"childrenSize of snapshot {diff.snapshotId} is {diff.childrenSize}, the lists have {size}"
+                text = f"childrenSize of snapshot {diff.snapshotId} is {diff.childrenSize}, but the lists have {size}"
                 self._add("diff-size", text)
             created = self._check_created(block.created[index], known)
             known |= self._check_deleted(slot, diff)

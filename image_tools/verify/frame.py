@@ -141,7 +141,7 @@ def check_digest(path: Path, findings: Findings) -> bytes:
         findings.add("digest-mismatch", error.detail, place)
         return actual
     if actual != expected:
-        text = f"the MD5 is {actual.hex()}, the .md5 file has {expected.hex()}"
+        text = f"the MD5 is {actual.hex()}, but the .md5 file contains {expected.hex()}"
         findings.add("digest-mismatch", text, place)
     return actual
 

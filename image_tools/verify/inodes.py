@@ -200,7 +200,7 @@ class InodeArrays:
         BlockPlacementPolicyDefault selects every replica for deletion. A NameNode keeps only 16 bits of the value.
         """
         none = np.array([not self.message(int(slot)).file.replication & 0xFFFF for slot in slots], np.bool_)
-        text = "the replication is 0: a NameNode loads the file and regards every replica as one too many"
+        text = "the replication is 0: a NameNode loads the file and regards every replica as excess"
         self.report(findings, "inode-no-replicas", slots[none], lambda _: text)
         return slots[~none]
 

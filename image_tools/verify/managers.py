@@ -111,7 +111,7 @@ def check_caches(frame: ImageFrame, findings: Findings, fixes: Fixes | None) -> 
     highest = max(wanted, default=0)
     following = signed64(header.nextDirectiveId)
     if following <= highest:
-        view.add("cache-next-id", f"nextDirectiveId is {following}, a directive has {highest}", 0)
+        view.add("cache-next-id", f"nextDirectiveId is {following}, but a directive has {highest}", 0)
         repaired.nextDirectiveId = highest + 1
     _rewrite(view, fixes, header, repaired, [*pools.values(), *directives.values()], pool_count + directive_count)
 

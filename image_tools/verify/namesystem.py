@@ -73,7 +73,7 @@ class NamesystemCheck:
         named = parse_image(frame.path.name)
         self._usable = self._view.present and not self._view.damaged
         if check_name and named is not None and self._usable and named.txid != self.info.transactionId:
-            text = f"the file's name has transaction {named.txid}, NS_INFO has {self.info.transactionId}"
+            text = f"the file's name has transaction {named.txid}, but NS_INFO has {self.info.transactionId}"
             self._view.add("txid-name", text, 0)
 
     def check_counters(self, maxima: BlockMaxima, fixes: Fixes | None) -> None:
@@ -91,7 +91,7 @@ class NamesystemCheck:
             present = info.HasField(name) or name != "lastAllocatedStripedBlockId"
             counter = signed64(getattr(info, name)) if present else -(1 << 63)
             if used > counter:
-                self._view.add(code, f"{name} is {counter}, a block has {used}", 0)
+                self._view.add(code, f"{name} is {counter}, but a block has {used}", 0)
                 setattr(info, name, unsigned64(used))
         if fixes is not None and info != self.info:
             fixes.replace("NS_INFO", 0, len(self._view.data), encode_delimited(info))

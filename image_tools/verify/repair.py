@@ -199,7 +199,7 @@ def _write(audit: Audit, fixes: Fixes, target: Path) -> WrittenFiles:
 def _check_name(output: Path, txid: int) -> None:
     named = parse_image(output.name)
     if named is not None and named.txid != txid:
-        text = f"the name has transaction {named.txid}, NS_INFO has {txid}"
+        text = f"the name has transaction {named.txid}, but NS_INFO has {txid}"
         hint = f"Name it {image_name(txid, named.rollback)}."
         raise TransactionIdError(text, file=str(output), hint=hint)
 

@@ -24,7 +24,7 @@ class FrameError(BookKeeperError):
 class EntryError(BookKeeperError):
     """An entry whose digest or ids differ from the digest or ids that the writer sent."""
 
-    default_hint = "Another replica is read instead of this one; check the bookie's disk for faults."
+    default_hint = "Another replica is read instead of this replica; check the bookie's disk for faults."
 
 
 class LedgerMetadataError(JournalError):

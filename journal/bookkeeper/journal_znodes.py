@@ -53,7 +53,7 @@ class JournalPaths:
         return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
 
     def unnamed(self, ledger_id: int) -> str:
-        """Return the path of the note about a ledger that no segment names, so that recovery deletes the ledger."""
+        """Return the path of the note that makes recovery delete a ledger that no segment names."""
         return f"{self.root}/unnamed_{ledger_id}"
 
 

@@ -21,7 +21,7 @@ OUTPUT_BUFFER = ConfigKey(
     f"{_PREFIX}.output-buffer-size",
     "1024",
     BYTES,
-    "Journal on BookKeeper: size of an entry; an entry contains at most one flush.",
+    "Size of an entry of a journal on BookKeeper; an entry contains at most one flush.",
     least=1,
 )
 ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "Number of bookies in a segment.", least=1)
@@ -52,7 +52,7 @@ SPECULATIVE = ConfigKey(
     f"{_PREFIX}.speculativeReadTimeoutMs",
     "2000",
     MILLISECONDS,
-    "Time after which the entry is also requested from another bookie.",
+    "Time without a response from a bookie after which an entry is also requested from another bookie.",
     least=0.001,
 )
 READ_TIMEOUT = ConfigKey(
@@ -75,7 +75,8 @@ AUTH = ConfigKey(
     "checkpointer.bookkeeper.zk.auth",
     "",
     text("credentials"),
-    "Credentials for ZooKeeper, as in ha.zookeeper.auth; @FILE reads them from a file. Specific to the checkpointer.",
+    "Credentials for ZooKeeper, as in ha.zookeeper.auth, or @FILE to read them from FILE. Specific to the "
+    "checkpointer.",
 )
 
 

@@ -161,7 +161,7 @@ def _warn_of_seen_txid(target: Journal, last: int) -> None:
         return
     seen = read_seen_txid(target.folder / SEEN_TXID)
     if seen > last:
-        note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this."
+        note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this transaction."
         ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
         echo(f"note: {note}{ends}", err=True)
 

@@ -31,7 +31,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
     "--format",
     "form",
     type=click.Choice(["xml", "json"]),
-    help="Format of INPUT (default: as its first character shows).",
+    help="Format of INPUT (default: detected from the first character).",
 )
 @click.option("--layout", type=int, metavar="N", help="Layout version to write (default: from INPUT).")
 @click.option("--force", is_flag=True, help="Replace the segment if it exists.")

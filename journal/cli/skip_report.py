@@ -65,7 +65,7 @@ def print_skips(report: dict[str, Any]) -> None:
     if report["notRead"]:
         echo(f"not read: {report['notRead']}")
     echo(
-        "next: replace SEGMENT by the result in a copy of the storage directory and run `checkpointer merge` there; "
+        "next: replace SEGMENT with the result in a copy of the storage directory and run `checkpointer merge` there; "
         "if another operation cannot be applied, the command names it"
     )
 

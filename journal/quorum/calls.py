@@ -192,7 +192,7 @@ def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> Quor
     reasons = [f"{node}: {tally.faults[node]}" for node in tally.nodes if node in tally.faults]
     if tally.silent and tally.verdict is TallyState.OPEN:
         reasons.append(f"no answer within {ask.timeout:g} s from {', '.join(tally.silent)}")
-    counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, {ask.need} are needed"
+    counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, but {ask.need} are needed"
     kind = WriterFencedError if any(map(is_fenced, tally.faults.values())) else QuorumError
     unformatted = [fault for fault in tally.faults.values() if isinstance(fault, JournalNotFormattedError)]
     hint = "" if kind is WriterFencedError else ask.hint

@@ -122,7 +122,10 @@ class SegmentRecovery:
         if may_differ_unseen(best.prepared, own.prepared):
             copies = self._source(url), self._source(self._url(peer.name, own))
             if not same_transactions(*copies, self._first, chosen.segment.last):
-                problem = f"{peer.name} has other transactions than {chosen.node}, but equally many: it would keep them"
+                problem = (
+                    f"{peer.name} has other transactions than {chosen.node}, but the same number of them, so "
+                    "it would keep its copy"
+                )
                 raise NodeLeftOutError(problem, txid=self._first)
         peer.node.accept_recovery(peer.request, chosen.segment, url)
 

@@ -48,7 +48,7 @@ HTTP_READ = ConfigKey(
     "dfs.qjournal.http.read.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Maximum of each wait for data of the segment; 0: unlimited.",
+    "Read timeout when a segment is fetched from a JournalNode; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )

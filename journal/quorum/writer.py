@@ -139,7 +139,7 @@ class QuorumWriter:
         """Obtain an epoch, and finalize the newest segment on a majority.
 
         Raises:
-            QuorumError: a step failed on a majority; the caller may retry.
+            QuorumError: a step did not succeed on a majority; the caller may retry.
             WriterFencedError: another writer has taken over the journal.
             SegmentRecoveryError: the copies contradict each other.
         """

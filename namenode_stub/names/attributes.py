@@ -72,9 +72,11 @@ class Attributes(NamespaceOperations):
         with self._transactions.change(f"set XAttr on {path}"):
             if self._has(path, xattr):
                 if not flags & XATTR_REPLACE:
-                    raise OperationRefusedError(f"XAttr: {xattr.name} already exists, the REPLACE flag is needed")
+                    raise OperationRefusedError(
+                        f"XAttr: {xattr.name} already exists. The REPLACE flag must be specified."
+                    )
             elif not flags & XATTR_CREATE:
-                raise OperationRefusedError(f"XAttr: {xattr.name} does not exist, the CREATE flag is needed")
+                raise OperationRefusedError(f"XAttr: {xattr.name} does not exist. The CREATE flag must be specified.")
             self._transactions.perform(ops.SetXAttrOp(src=path, xattrs=(xattr,)), caller)
 
     def remove_xattr(self, path: str, xattr: XAttr, caller: ClientCall = LOCAL_CALL) -> None:

@@ -56,7 +56,7 @@ def check_source(source: RequestSource, *, automatic: bool) -> None:
         )
     if not automatic and source is RequestSource.ZKFC:
         raise OperationRefusedError(
-            "a failover controller requested another state, but automatic failover is not enabled here",
+            "a failover controller requested another state, but automatic failover is not enabled on this NameNode",
             hint="Set dfs.ha.automatic-failover.enabled for the NameNode too, which reads it when it starts.",
         )
     if automatic and source is RequestSource.USER_FORCED:

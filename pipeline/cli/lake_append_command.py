@@ -76,7 +76,9 @@ class _Request:
 @click.option("--as-of", metavar="MOMENT", help="Moment of --archive: a txid, or a time such as 2026-11-28T14:03:00Z.")
 @click.option("--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive.")
 @click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the one in VERSION).")
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Table of the image (default: all but blocks).")
+@click.option(
+    "--table", "tables", multiple=True, metavar="NAME", help="Table of the image to append (default: all but blocks)."
+)
 @click.option(
     "--retain", type=click.IntRange(min=0), help="Images of this cluster to keep, 0 for all (default: --conf, or 0)."
 )
@@ -89,9 +91,9 @@ def command(as_json: bool, **given: Any) -> None:
 
     With --conf, the command appends the newest image and all finalized segments of the configured directories to
     checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports. LAKE may be a URI of any
-    file system that the library deltalake supports, such as hdfs:// and s3://. To use the address of an HDFS with high
-    availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append at the
-    same time.
+    file system that the `deltalake` library supports, such as hdfs:// and s3://. To use the address of an HDFS with
+    high availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append
+    at the same time.
 
     \b
     Examples:

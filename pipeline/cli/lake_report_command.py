@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("report")
 @click.option("--cluster", default="", metavar="NAME", help="Cluster, if the lake contains several.")
 @click.option("--last", type=click.IntRange(2), default=10, show_default=True, help="Number of newest images.")
-@click.option("--since", metavar="TIME", help="Only images from this time on, UTC, e.g. 2026-11-01.")
+@click.option("--since", metavar="TIME", help="Report only images from this time on, UTC, e.g. 2026-11-01.")
 @click.option("--depth", type=click.IntRange(1, 20), default=2, show_default=True, help="Levels of directories.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows in a table.")
 @audit_option
@@ -59,7 +59,8 @@ def command(
     images = [image for image in images_in_lake(lake, cluster) if start is None or image.time >= start][-last:]
     if len(images) < 2:
         raise LakeError(
-            f"growth needs two images, and {lake} has {len(images)}", hint="Append another: checkpointer lake append."
+            f"growth needs two images, and {lake} has {len(images)}",
+            hint="Append another image: checkpointer lake append.",
         )
     with ProgressObserver(show=not as_json) as observer, observer.ticking():
         growth = measure_growth(lake, images, depth, progress=lambda name: observer.phase(name, None))

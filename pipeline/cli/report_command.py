@@ -129,7 +129,7 @@ class _SparkOptions:
     "table. May be repeated.",
 )
 @click.option("--force", is_flag=True, help="Replace existing files at --out, and folders that contain only tables.")
-@click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")
+@click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores of this host).")
 @click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
 @json_option
 def command(
@@ -156,8 +156,8 @@ def command(
 ) -> None:
     """Report on IMAGE: an fsimage, a storage directory (its newest image), or a lake (its newest image, or LAKE@TXID).
 
-    --before and --since-last add the section growth, --edits adds operations and the causes of growth and small files,
-    and --paths adds paths. --only lists the sections.
+    --before and --since-last add the `growth` section. --edits adds `operations`, and the causes of growth and small
+    files. --paths adds `paths`. --only lists all sections.
 
     One run writes any number of copies: text to standard output (--format summary prints only the totals and the
     findings that need attention), and files with --out. Standard output stays empty if an --out has the format of

@@ -66,14 +66,14 @@ def _check_path(path: Path, kind: str, *, force: bool) -> None:
     if not os.access(folder, os.W_OK):
         raise click.UsageError(f"--out: {folder} is not writable")
     if kind in _FOLDERS and path.resolve() in (here := Path.cwd(), *here.parents):
-        raise click.UsageError(f"--out {path}: the folder is replaced as a whole; name a folder below this one")
+        raise click.UsageError(f"--out {path}: the folder is replaced as a whole; specify a folder below it")
     if path.exists() and not force:
         raise click.UsageError(f"{path} already exists; --force replaces it")
     if path.exists() and path.is_dir() != (kind in _FOLDERS):
         raise click.UsageError(f"{path} is {'a directory' if path.is_dir() else 'not a directory'}")
     others = sorted(each.name for each in (path.iterdir() if path.is_dir() else ()) if not _is_table(each, kind))
     if others:
-        raise click.UsageError(f"{path} contains {others[0]}, which is not from a report; name another folder")
+        raise click.UsageError(f"{path} contains {others[0]}, which is not part of a report; specify another folder")
 
 
 def _is_table(path: Path, kind: str) -> bool:

@@ -16,7 +16,9 @@ from pipeline.lake.lake import ImageInLake
 
 COMPARED = ("txid", "op", "inode_id", "time")
 """Columns of edits that distinguish two histories; two histories seldom contain the same times in milliseconds."""
-_HINT = "If the NameNode was set back, keep this lake and append to a new one, or here with another --cluster."
+_HINT = (
+    "If the NameNode was set back, keep this lake, and append to a new lake, or to this lake with another --cluster."
+)
 
 
 def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:

@@ -103,7 +103,7 @@ def _position(item: PlacedRange) -> tuple[int, int]:
 
 def _gap(expected: int, found: int | None, file: str) -> TransactionGapError:
     missing = f"txid {expected} .. {found - 1}" if found is not None else f"txid {expected} and later ones"
-    follows = f", the next segment begins with {found}" if found is not None else ", no later segment exists"
+    follows = f"; the next segment begins with {found}" if found is not None else ", no later segment exists"
     error = TransactionGapError(
         expected, found, problem=f"gap in the edit log: no segment contains {missing}{follows}", file=file
     )

@@ -47,13 +47,13 @@ class SourceOptions:
         if _ARCHIVE in self._given:
             if paths:
                 raise SourceOptionError(
-                    f"{self._source} has a path and option {_ARCHIVE}",
+                    f"{self._source} has both a path and the option {_ARCHIVE}",
                     hint="Give either the path or the option, not both.",
                 )
             return (self._archive_query().uri,)
         if alone := [name for name in _OF_ARCHIVES if name in self._given]:
             raise SourceOptionError(
-                f"{self._source} has option {alone[0]} without {_ARCHIVE}", hint=f"Add option {_ARCHIVE}."
+                f"{self._source} has the option {alone[0]} without {_ARCHIVE}", hint=f"Add option {_ARCHIVE}."
             )
         if not paths or not all(paths):
             raise SourceOptionError(f"{self._source} needs a path", hint="Add the path: .load(PATH).")

@@ -38,7 +38,8 @@ EDITS = Table(
         Column(
             "approximate_time",
             TIMESTAMP,
-            "`time`, or the time of the nearest earlier transaction in the segment, or of the first one with a time.",
+            "`time`, or the time of the nearest earlier transaction in the segment, or of the first transaction "
+            "with a time.",
             "",
             "time, UTC",
         ),
@@ -47,7 +48,7 @@ EDITS = Table(
         Column(
             "permission",
             pa.int32(),
-            "New mode bits of the inode with the sticky bit, e.g. 0o644.",
+            "New mode bits of the inode, including the sticky bit, e.g. 0o1777.",
             f"{_OP}.*.permissions.mode",
             "mode",
         ),

@@ -27,7 +27,9 @@ INODES = Table(
         Column("type", pa.string(), "FILE, DIRECTORY or SYMLINK.", f"{_ANY}.type", nullable=False),
         Column("owner", pa.string(), "User.", f"{_EACH}.permission, StringTableSection"),
         Column("group", pa.string(), "Group.", f"{_EACH}.permission, StringTableSection"),
-        Column("permission", pa.int32(), "Mode bits with the sticky bit, e.g. 0o644.", f"{_EACH}.permission", "mode"),
+        Column(
+            "permission", pa.int32(), "Mode bits, including the sticky bit, e.g. 0o1777.", f"{_EACH}.permission", "mode"
+        ),
         Column(
             "length", pa.int64(), "Sum of the block sizes; null for types other than FILE.", f"{_FILE}.blocks", "bytes"
         ),
@@ -275,8 +277,8 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files open for write, one row each: with a lease entry, with the feature in their record, or both. "
-    "Only one of the two is normal only for a file that is in a snapshot and was deleted while open.",
+    "Files open for write, one row each. A file has a lease entry, the under-construction feature in its record, or "
+    "both. A file with only one of the two is normal only if it is in a snapshot and was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),
         Column("path", pa.string(), "Path in the lease entry; null without one.", f"{_LEASE}.fullPath"),

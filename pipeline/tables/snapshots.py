@@ -178,8 +178,8 @@ SNAPSHOT_DIFFS = Table(
 
 REFERENCES = Table(
     "references",
-    "The references to inodes that were renamed after a snapshot of their old location. All references to one inode "
-    "together are the WithCount of a NameNode.",
+    "The references to inodes that were renamed after a snapshot of their old location. On a "
+    "NameNode, all references to one inode share a WithCount.",
     (
         Column(
             "number",
@@ -212,13 +212,14 @@ REFERENCES = Table(
         Column(
             "holder_id",
             pa.int64(),
-            "Directory with the reference among its children, or as deleted in its diffs; null if there is none.",
+            "Directory that lists the reference as a child, or as deleted in one of its diffs; null if no directory "
+            "lists it.",
             f"fsimage.proto INodeDirectorySection.DirEntry.refChildren, {_DIRECTORY}.deletedINodeRef",
         ),
         Column(
             "current",
             pa.bool_(),
-            "Whether the reference is a current child of the directory; false for one in a deleted list.",
+            "Whether the reference is a current child of the directory; false for a reference in a deleted list.",
             "fsimage.proto INodeDirectorySection.DirEntry.refChildren",
             nullable=False,
         ),

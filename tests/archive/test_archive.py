@@ -171,7 +171,7 @@ def test_another_namespace_is_rejected(archive: Archive, tmp_path: Path) -> None
     with pytest.raises(ArchiveError, match="is the archive of cluster CID-1"):
         add_directory(archive, nn)
     version.write_text("storageType=JOURNAL_NODE\n")
-    with pytest.raises(ForeignDirectoryError, match=f"{version} is that of a JOURNAL_NODE"):
+    with pytest.raises(ForeignDirectoryError, match=f"{version} belongs to a JOURNAL_NODE"):
         add_directory(archive, nn)
 
 
@@ -181,7 +181,7 @@ def test_image_with_a_wrong_digest_is_not_archived(archive: Archive, tmp_path: P
     content = bytearray(image.read_bytes())
     content[100] ^= 1
     image.write_bytes(content)
-    with pytest.raises(DigestMismatchError, match="in the digest file"):
+    with pytest.raises(DigestMismatchError, match="but the digest file contains"):
         add_directory(archive, nn)
     assert archive.catalogue().images == ()
 

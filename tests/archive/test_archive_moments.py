@@ -85,7 +85,7 @@ def test_restore_reports_later_transactions_and_the_difference(deletion_by_mista
     assert run_cli("archive", "show", str(deleted), *words).code == 0
     assert run_cli("archive", "restore", *words, "--out", folder / "none").code == 2
     late = run_cli("archive", "restore", *words, "--txid", "110", "--without", "112", "--out", folder / "none")
-    assert (late.code, "and the restore ends at 110" in late.err) == (2, True)
+    assert (late.code, "but the restore ends at 110" in late.err) == (2, True)
 
 
 def test_drill_finds_its_archive_in_the_configuration(deletion_by_mistake: tuple[Archive, Path, int]) -> None:

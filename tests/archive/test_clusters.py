@@ -105,9 +105,7 @@ def test_archive_of_two_clusters_is_refused_and_reported(mixed: Mixed) -> None:
             add_directory(archive, each.nn)
         assert "checkpointer archive split" in refused.value.hint
     for use in (archive.require, lambda: prune(archive, parse_rules("all for 1d"))):
-        with pytest.raises(
-            ArchiveError, match="namespaceID 7, clusterID CID-1, blockpoolID BP-1; and of namespaceID 8"
-        ):
+        with pytest.raises(ArchiveError, match="namespaceID 7, clusterID CID-1, blockpoolID BP-1; namespaceID 8"):
             use()
     report = check_archive(archive)
     assert [(each.cluster_id, each.block_pool_id, each.objects, each.newest_txid) for each in report.clusters] == [
@@ -272,7 +270,7 @@ def test_edits_connected_with_images_of_both_clusters_are_not_moved(
         grown(other_storage(tmp_path / "nn2", base), base, other)
         copy_all(other, archive, tmp_path / "copied")
         before = fingerprint(tmp_path / "archive")
-        with pytest.raises(ArchiveError, match="the cluster of 4 objects with edits cannot be determined") as refused:
+        with pytest.raises(ArchiveError, match="the cluster of 4 objects with edits, such as edits/") as refused:
             move_cluster(archive, "BP-2", target)
         assert "begin a new archive for each cluster" in refused.value.hint
     assert (fingerprint(tmp_path / "archive"), (tmp_path / "new").exists()) == (before, False)

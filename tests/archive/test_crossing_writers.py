@@ -321,7 +321,7 @@ def test_two_histories_in_one_branch_after_a_kill_are_reported(
     with caplog.at_level(logging.WARNING):
         branch = pair.follow(1)
     (message,) = caplog.messages
-    assert f"branch {MAIN} has edits of two histories from transaction {pair.shared + 1} on" in message
+    assert f"branch {MAIN} contains edits of two histories from transaction {pair.shared + 1} on" in message
     branches = [pair.follow(0), branch]
     assert len({MAIN, *branches}) == 3
     for writer, each in zip(pair.writers, branches, strict=True):

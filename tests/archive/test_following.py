@@ -298,7 +298,7 @@ def test_archive_that_disappears_is_not_created_again(archive: Archive, nn: Path
     follower.follow(found(nn))
     (tmp_path / "archive").rename(tmp_path / "away")
     segment(nn, last, op_of(2))
-    with pytest.raises(ArchiveError, match="no longer has its archive"):
+    with pytest.raises(ArchiveError, match="no longer contains the archive"):
         follower.follow(found(nn))
     assert not (tmp_path / "archive").exists()
     (tmp_path / "away").rename(tmp_path / "archive")

@@ -179,7 +179,7 @@ def test_earlier_state_is_restored_without_a_transaction(tmp_path: Path) -> None
     assert (txid, "/d/sub/f" in image, "/e" in image, "/later" in image) == (FOLLOWING, True, False, False)
     late = (*words[:-1], str(FOLLOWING + 1), "--out", tmp_path / "late")
     refused = run_cli("archive", "restore", *late)
-    text = f"--without names transaction {FOLLOWING + 1}, and the restore ends at {FOLLOWING - 1}"
+    text = f"--without names transaction {FOLLOWING + 1}, but the restore ends at {FOLLOWING - 1}"
     assert (refused.code, text in refused.err) == (2, True)
 
 
@@ -203,7 +203,7 @@ def test_operations_before_which_a_path_was_missing_are_listed(tmp_path: Path) -
     assert (answer.code, (tmp_path / "out").exists()) == (2, False)
     listed = [f"transaction {each}, OP_RENAME at" for each in (FOLLOWING + 3, FOLLOWING)]
     assert [each in answer.err for each in listed] == [True, True]
-    assert "Look in the other edits directories, or in an archive. If the path had another name" in answer.err
+    assert "Search the other edits directories, or an archive. If the path had another name" in answer.err
 
 
 def test_earlier_deletion_of_a_path_can_be_chosen(tmp_path: Path) -> None:

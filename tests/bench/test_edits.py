@@ -51,6 +51,12 @@ def test_generated_edits_can_be_replayed_onto_the_image(tmp_path: Path, mix: str
     assert [str(finding) for finding in found.findings.listed] == []
 
 
+def test_progress_ends_with_all_transactions(tmp_path: Path) -> None:
+    seen: list[int] = []
+    write_edits(make(tmp_path), 100, "jobs", segment=60, progress=seen.append)
+    assert seen == [60, 100]
+
+
 def test_too_few_transactions_and_unknown_mixes_are_refused(tmp_path: Path) -> None:
     base = make(tmp_path)
     with pytest.raises(ValueError, match="1 transactions"):

@@ -87,7 +87,7 @@ def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: i
     shared = journal(SegmentName(81, 90), SegmentName(91, None))
     (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
     assert outcome.verdict.state is state
-    assert "our image at txid 40 is too old, because 41-80 are missing" in outcome.verdict.summary
+    assert "our image at txid 40 is too old, because transactions 41-80 are missing" in outcome.verdict.summary
     assert outcome.hint.startswith("The NameNode does not need these edits")
     # these edits follow the NameNode's image, which the daemon fetches immediately or after a restart
     following["rebootstrap"] = True
@@ -146,7 +146,7 @@ def test_coverage_agrees_with_a_count_of_transactions(
     ("nodes", "state", "summary"),
     [
         ((), State.OK, "not on JournalNodes"),
-        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP, the furthest behind lacks 0"),
+        ((node(1), node(2), node(3)), State.OK, "3 of 3 answer by RPC and HTTP; the node furthest behind lacks 0"),
         ((node(1), node(2, 50), node(3)), State.OK, "lacks 50"),
         ((node(1), node(2, 49), node(3)), State.WARNING, "lacks 51"),
         ((node(1), silent(2), node(3)), State.WARNING, "2 of 3"),
@@ -161,7 +161,7 @@ def test_coverage_agrees_with_a_count_of_transactions(
         (
             (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60)),
             State.WARNING,
-            "written to jn3:8485 be",
+            "written to jn3:8485 until",
         ),
         ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
         # the NameNode died before it began the segment on the other JournalNodes
@@ -177,8 +177,12 @@ def test_journal_nodes_check(nodes: tuple[NodeAnswer, ...], state: State, summar
 
 def test_journals_of_another_namespace_are_not_called_lost() -> None:
     """The repair of a JournalNode that lost its disk would format the journal of the other cluster."""
-    found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), node(3, same_namespace=False))))
+    foreign = node(3, 5_000_000, same_namespace=False)
+    found = decide("journalnodes", journal=replace(journal(), nodes=(node(1), node(2), foreign)))
     assert found.state is State.WARNING
+    assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=0;50"]
+    assert "the node furthest behind lacks 0 transactions" in found.summary
+    assert found.details[0].startswith("jn1:8485: last txid 100, 0 behind")
     assert found.details[2] == "jn3:8485: its journal belongs to another namespace"
     assert "Do not format a JournalNode" in found.hint
 
@@ -187,8 +191,8 @@ def test_journal_nodes_check_details() -> None:
     nodes = (node(1), node(2, 98), silent(3))
     found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
     assert found.details == (
-        "jn1:8485: last txid 100, 0 behind, knows 95 to be committed, epoch 3",
-        "jn2:8485: last txid 98, 2 behind, knows 95 to be committed, epoch 3",
+        "jn1:8485: last txid 100, 0 behind, committed txid 95, epoch 3",
+        "jn2:8485: last txid 98, 2 behind, committed txid 95, epoch 3",
         "jn3:8485: connection refused",
     )
     assert [str(metric) for metric in found.metrics] == ["journalnodes=2", "lag=2;50"]
@@ -201,6 +205,9 @@ def test_segments_of_all_journal_nodes_are_combined() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
     assert _held([node(1), node(2), behind]).value == (SegmentName(1, 40), SegmentName(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
+    foreign = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 900),), same_namespace=False)
+    assert _held([node(1), node(2), foreign]).value == (SegmentName(1, 40), SegmentName(41, None))
+    assert "1 of 3 JournalNodes list the edits of this namespace" in _held([node(1), silent(2), foreign]).error
 
 
 @pytest.mark.parametrize("newer", [node(3, logs=FROM_61), silent(3)])
@@ -220,14 +227,14 @@ def test_only_nodes_without_the_open_segment_are_queried_again(
 @pytest.mark.parametrize(
     ("change", "state", "word"),
     [
-        ({"journal": journal(SegmentName(91, 95), SegmentName(96, None))}, State.OK, "without a gap"),
+        ({"journal": journal(SegmentName(91, 95), SegmentName(96, None))}, State.OK, "no edits are missing"),
         ({"journal": journal(SegmentName(91, 95))}, State.WARNING, "96-100 are not"),
         ({"journal": journal(SegmentName(94, 100))}, State.CRITICAL, "91-93"),
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
         ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
         # the NameNode's open segment is not in any manifest
-        ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "without a gap"),
+        ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "no edits are missing"),
         ({"namenodes": (namenode(segments=Observation((SegmentName(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),

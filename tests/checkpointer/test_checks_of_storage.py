@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from checkpointer.checks.ask_storage import ask_directories, ask_image
+from checkpointer.checks.bounded import ask
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.storage.formatting import write_version
-from checkpointer.storage.inspector import StorageDirectory, StorageState
+from checkpointer.storage.inspector import StorageDirectory, StorageState, inspect
 from hadoop_common.names import checkpoint_name, image_name
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
 
@@ -169,6 +172,35 @@ def test_a_directory_that_has_lost_its_contents_is_not_new(tmp_path: Path) -> No
     # an empty folder `current` allows the daemon to format the directory
     (unmounted / "current").mkdir(parents=True)
     assert "no image yet" in decide("storage", directories=ask_directories([whole, unmounted], 60.0)).summary
+
+
+class HangingError(Exception):
+    """A query of a directory on a dead mount."""
+
+
+def test_a_dead_mount_does_not_hide_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, dead = tmp_path / "new", tmp_path / "dead"
+
+    def listed(root: Path, **options: bool) -> StorageDirectory:
+        if root == dead:
+            raise HangingError
+        return inspect(root, **options)
+
+    def asked(questions: Mapping[Path, Callable[[], object]], limit: float) -> dict[Path, Observation[Any]]:
+        answers = {}
+        for key, question in questions.items():
+            try:
+                answers[key] = ask(question)
+            except HangingError:
+                answers[key] = Observation(error=f"no answer within {limit:g} s", late=True)
+        return answers
+
+    monkeypatch.setattr("checkpointer.checks.ask_storage.ask_all", asked)
+    for module in ("checks.ask_storage", "storage.directory_history"):
+        monkeypatch.setattr(f"checkpointer.{module}.inspect", listed)
+    found = ask_directories([new, dead], 20.0)
+    assert [each.listing.error for each in found] == ["", "no answer within 20 s"]
+    assert f"{new}: missing, not in use" in decide("storage", directories=found).details
 
 
 def test_a_directory_for_edits_is_not_called_half_formatted() -> None:

@@ -148,7 +148,7 @@ def test_leader_by_a_lock_file(site: Site, tmp_path: Path) -> None:
     with leading_process(tmp_path / "lock"):
         found = site.reported("leader")
         assert found["state"] == "OK"
-        assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) leads, for ")
+        assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) has led for ")
 
 
 def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
         assert keeper is not None
         with closing(keeper):
             keeper.ask(leader)
-            assert site.reported("leader")["summary"].startswith(f"{leader} leads, for ")
+            assert site.reported("leader")["summary"].startswith(f"{leader} has led for ")
         assert site.reported("leader")["state"] == "WARNING"
     site.values[SESSION_TIMEOUT] = "3000"
     away = site.run("--only", "leader", "--timeout", "10")

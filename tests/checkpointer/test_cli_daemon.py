@@ -152,7 +152,7 @@ def test_daemon_is_shown_while_the_configuration_on_disk_is_faulty(cluster: Clus
     assert (period["key"], period["value"], period["source"]) == (PERIOD, "soon", str(site))
     assert directory["key"] == "dfs.namenode.name.dir"
     assert checked.code == 3
-    assert "`checkpointer status` shows the running daemon" in checked.out
+    assert "`checkpointer status` shows its state" in checked.out
     assert stopped.code == 2
     assert PERIOD in stopped.err
     assert "dfs.namenode.name.dir" in stopped.err
@@ -395,7 +395,7 @@ def test_cancellation_blocks_checkpoints_until_revoked(cluster: Cluster, stub: N
         assert "next: `checkpointer checkpoint --cancel --minutes 0`" in refused.err
         answer = json.loads(cluster.checkpoint("--cancel", "--minutes", "0", "--json").out)
         assert (answer["state"], answer["seconds"]) == ("done", 0)
-        assert answer["message"] == "no checkpoint is running, and the next one may begin immediately"
+        assert answer["message"] == "no checkpoint is running, and the next checkpoint may begin immediately"
         assert cluster.checkpoint("--force").out == f"checkpoint at txid {last}\n"
 
 

@@ -156,7 +156,7 @@ def test_image_of_a_given_txid(namenode: NamenodeDouble, shelf: Path) -> None:
 def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: NamenodeDouble, shelf: Path) -> None:
     outcome = run_cli("fetch-image", "--from", namenode.url, shelf)
     assert outcome.code == 0
-    assert "VERSION is not kept" in outcome.err
+    assert "VERSION is not stored" in outcome.err
     assert listing(shelf) == [OLD_NAME, f"{OLD_NAME}.md5"]
     fetched(namenode, shelf)
     assert listing(shelf) == WHOLE
@@ -329,14 +329,24 @@ def test_all_namenodes_of_the_configuration_are_tried(
     namenode.write_all()
     outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
     assert json.loads(outcome.out)["notes"][1] == (
-        f"the image of {namenode.url} lacks {namenode.written - OLD_TXID} transactions that this NameNode has: fetch "
-        "again once a NameNode is active"
+        f"the image of {namenode.url} lacks {namenode.written - OLD_TXID} transactions that this NameNode, which is "
+        "not active, has: fetch again once an active NameNode sends its image"
     )
+    namenode.state = HAState.ACTIVE
+    outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
+    assert json.loads(outcome.out)["notes"] == []
     values["dfs.namenode.http-address.ns.nn2"] = f"localhost:{closed_port}"
     failed = run_cli("fetch-image", "--conf", write_site(tmp_path / "conf", values), shelf)
     assert failed.code == 7
     assert f"127.0.0.1:{closed_port}" in failed.err
     assert f"localhost:{closed_port}" in failed.err
+
+
+def test_old_image_of_a_standby_is_reported_although_no_namenode_failed(namenode: NamenodeDouble, shelf: Path) -> None:
+    namenode.state = HAState.STANDBY
+    namenode.write_all()
+    (note,) = fetched(namenode, shelf)["notes"]
+    assert f"lacks {namenode.written - OLD_TXID} transactions" in note
 
 
 def test_active_namenode_is_tried_first() -> None:

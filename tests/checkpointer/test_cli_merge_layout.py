@@ -223,7 +223,7 @@ def test_unknown_layouts_require_the_option(tmp_path: Path) -> None:
     before = fingerprint(tmp_path)
     code, _, err = run_cli("merge", tmp_path)
     assert code == 5
-    assert "-70 is newer than the newest known one" in err
+    assert "-70 is newer than the newest known version" in err
     assert "--allow-unknown-layout" in err
     assert fingerprint(tmp_path) == before
     code, out, err = run_cli("merge", tmp_path, "--allow-unknown-layout", "--json")
@@ -238,7 +238,7 @@ def test_unknown_layouts_are_not_converted(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-70), [mkdir("/d", 20000)], edits_layout=-67)
     code, _, err = run_cli("merge", tmp_path, "--allow-unknown-layout", "--layout", "-67")
     assert code == 5
-    assert "newer than the newest known one" in err
+    assert "newer than the newest known version" in err
 
 
 def test_edits_of_an_unknown_layout_are_rejected(tmp_path: Path) -> None:

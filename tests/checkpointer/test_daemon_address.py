@@ -14,7 +14,8 @@ from typing import cast
 
 import pytest
 
-from checkpointer.daemon.daemon_address import daemon_addresses
+from checkpointer.cli.daemon_client import find_again
+from checkpointer.daemon.daemon_address import DaemonAddresses, daemon_addresses
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.user import AUTHENTICATION
 from node_state.state import NodeState, as_json
@@ -133,6 +134,14 @@ def test_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
     assert only.code == 7
     assert f"127.0.0.1:{closed_port} (secondary)" in only.err
     assert str(port) not in only.err
+
+
+def test_new_address_of_a_daemon_is_tried_first(tmp_path: Path) -> None:
+    """Another process may listen at the previous address; a daemon that was not restarted still listens there."""
+    known, other = "http://127.0.0.1:7", "http://127.0.0.1:8"
+    conf = write_site(tmp_path, {**SINGLE, SECONDARY: "127.0.0.1:8"})
+    found = find_again(DaemonAddresses({known: Role.SECONDARY}), conf, Role.SECONDARY)
+    assert list(found.urls) == [other, known]
 
 
 def test_error_names_all_addresses_if_none_answers(tmp_path: Path, closed_port: int) -> None:

@@ -71,7 +71,7 @@ def test_repeated_failures_are_an_alarm_and_waits_grow(
     assert reported == [
         "checkpoint at the transaction limit: 50 transactions since the last image",
         "checkpoint failed: disk full; next: Free space.",
-        "a checkpoint was made again after 1 min 0 s, 7 attempts",
+        "checkpoints succeed again after 1 min 0 s, 7 attempts",
     ]
 
 
@@ -115,8 +115,8 @@ def test_repeated_transfer_failures_are_an_alarm(
         target = target.failed(ImageKind.IMAGE, "it broke off", at=START, now=0.0, wait=0.0)
         role.targets = (target,)
     assert service.ready().message == (
-        f"http://nn1:9870 does not receive the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "
-        "it broke off"
+        f"http://nn1:9870 does not receive the image at txid {TRANSACTIONS}: failed transfers since the last "
+        "success: 3; last error: it broke off"
     )
     role.uploads = [Upload("http://nn1:9870", "SUCCESS")]
     service.poll()
@@ -250,7 +250,7 @@ def test_healed_faults_are_reported_everywhere(
     ]
     status = service.status()
     (alarm,) = status["alarms"]
-    assert alarm.startswith("2 inconsistencies of snapshots healed in the image at txid 1")
+    assert alarm.startswith("the snapshots of the image at txid 1 had 2 inconsistencies")
     assert (status["healed"], status["healedTotal"]) == (reported, 2)
     # healed inconsistencies do not affect readiness
     assert service.ready().ok

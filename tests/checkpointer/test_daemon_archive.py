@@ -149,7 +149,7 @@ def test_archive_failure_is_an_alarm_until_recovery(process: ArchiveProcess, nn:
     wait_until("the alarm", lambda: bool(process.alarms()))
     status = service.status()
     (alarm,) = status["alarms"]
-    assert f"the archive {place} is not filled: {place}" in alarm
+    assert f"the archive {place} is not being filled: {place}" in alarm
     assert "checkpointer.archive.dir" in status["nextSteps"][alarm]
     assert service.ready().ok
     assert status["failures"] == 0
@@ -207,7 +207,7 @@ def test_no_archive_is_created_in_an_unmounted_mount_point(
     work(config_of(place), Inbox(source_of(nn), 3, lambda left: None))  # type: ignore[arg-type]
     assert not list(place.iterdir())
     last = ArchiveReport.from_line(capfd.readouterr().out.splitlines()[-1])
-    assert (last.complete, last.error) == (False, f"{place} no longer has its archive")
+    assert (last.complete, last.error) == (False, f"{place} no longer contains the archive")
     place.rmdir()
     away.rename(place)
     work(config_of(place), Inbox(source_of(nn), 2, lambda left: None))  # type: ignore[arg-type]
@@ -279,7 +279,7 @@ def test_incomplete_archive_is_an_alarm(place: Path) -> None:
     assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
     process._reported(ArchiveReport(MAIN, 20, 10, missing=4))
     (alarm,) = process.alarms()
-    assert "lacks 4 transactions that a purge removed before the archive had them" in alarm
+    assert "lacks 4 transactions that a purge removed before they were archived" in alarm
     process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True, pruning_error="permission denied"))
     assert process.alarms() == [
         f"the archive {place} grows, because its retention rules were not applied: permission denied"
@@ -380,6 +380,24 @@ def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn:
         assert position is not None
         assert (position.branch != MAIN, position.restorable_txid) == (True, -1)
         assert len(archive.catalogue().images) == 1
+
+
+def test_edits_that_arrive_after_later_edits_close_the_gap(place: Path, nn: Path, tmp_path: Path) -> None:
+    """A secondary fetches edits before an image of the NameNode after its merge."""
+    first = segment(nn, BASE_TXID, number(1))
+    middle = segment(nn, first, number(2))
+    end = segment(nn, middle, number(3))
+    late = nn / "current" / segment_name(first + 1, middle)
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        late.rename(tmp_path / late.name)
+        position = rounds.make(source_of(nn))
+        assert position is not None
+        assert (position.restorable_txid, position.missing) == (first, middle - first)
+        (tmp_path / late.name).rename(late)
+        position = rounds.make(source_of(nn))
+    assert position is not None
+    assert (position.branch, position.restorable_txid, position.missing) == (MAIN, end, 0)
 
 
 def test_edits_removed_by_retention_rules_are_not_archived_again(place: Path, nn: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_service_makes_checkpoints_and_applies_retention(namenode: NamenodeDoubl
 def test_node_that_receives_no_stream_fetches_edits_for_a_checkpoint(namenode: NamenodeDouble, daemon: Daemon) -> None:
     namenode.reaches_nodes = False
     daemon.follow(2)
-    assert "no stream of edits arrived here" in daemon.role.alarms()[0]
+    assert "no stream of edits arrived at this node" in daemon.role.alarms()[0]
     play(namenode)
     assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
     assert len(namenode.ended) == 1
@@ -300,7 +300,7 @@ def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
         for _ in range(8 * 60):
             daemon.now += 60.0
             daemon.role.follow()
-        assert "no stream of edits arrived here" in daemon.role.alarms()[0]
+        assert "no stream of edits arrived at this node" in daemon.role.alarms()[0]
         # the first rolls are requested in quick succession; later, one roll is requested per period
         assert 8 <= rolls <= 20
     # the roll of a checkpoint begins the stream

@@ -62,7 +62,7 @@ def assert_started_over(namenode: NamenodeDouble, daemon: Daemon, damaged: dict[
     """Check that the damaged images are set aside, and that the node continues from the NameNode's image."""
     started_over = daemon.role.details().lost_past
     assert started_over is not None
-    assert started_over.reason.startswith("no image here is intact: ")
+    assert started_over.reason.startswith("no image of this node is intact: ")
     assert aside(daemon) == damaged
     assert not (daemon.folder.parent / LOST_PAST).exists()
     assert images(daemon.folder) == [namenode.image_txids()[-1]]

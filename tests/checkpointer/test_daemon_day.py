@@ -303,7 +303,7 @@ def test_reports_and_log_of_a_day(day: Day) -> None:
             says("checkpoint failed: no space for a checkpoint", "; next: "),
             says("no checkpoint for", "; next: "),
             says("there is space for a checkpoint again after", "polls"),
-            says("a checkpoint was made again after", "attempts"),
+            says("checkpoints succeed again after", "attempts"),
             says("checkpoints are on time again"),
         ):
             day.disk(4096)
@@ -430,7 +430,7 @@ def test_log_of_a_standby_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 mount.symlink_to(shared)
                 assert passes(POLL) == []
                 assert role.alarms() == []
-                assert "edits are followed again after" in book.lines[-1].text
+                assert "edits are read and applied again after" in book.lines[-1].text
                 # edits are missing
                 write_edits(stub, "b")
                 lost = max(list_segments(shared / "current"), key=lambda each: each.last or 0).path

@@ -99,7 +99,7 @@ def test_reloaded_settings_apply_or_require_a_restart(role: JobRole, caplog: pyt
     (taken,) = role.configs
     assert (taken.transactions, taken.poll_interval) == (1, 0.01)
     assert taken.image_directories == config().image_directories
-    assert "require a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
+    assert "take effect only after a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [StorageError, RuntimeError])
@@ -252,7 +252,7 @@ def test_reload_applies_new_access_lists(
         image = f"{url}/imagetransfer?getimage=1&txid=7"
         assert requests.get(image, timeout=600).status_code == 403
         control.reload()
-        wait_until("the lists", lambda: "there is no image" in requests.get(image, timeout=600).text)
+        wait_until("the lists", lambda: "this server has no image" in requests.get(image, timeout=600).text)
     assert "the hosts that may call (192.0.2.1) → (127.0.0.1, 192.0.2.1)" in caplog.text
 
 

@@ -136,7 +136,7 @@ def test_recovery_after_a_manifest_with_a_gap(node: NamenodeDouble, secondary: S
     for path in kept:
         path.unlink()
     result = fails(secondary)
-    assert "bad edit log manifest" in result.message
+    assert "invalid edit log manifest" in result.message
     # a NameNode lists only the segments after a gap
     assert str(89 if gone == "middle" else firsts[0]) in result.message
     for path, content in kept.items():
@@ -299,7 +299,7 @@ def test_too_many_failed_merges_end_the_daemon(
         fault = secondary.service.fault
         assert isinstance(fault, RoleGaveUpError)
         assert fault.exit_code == 1
-        assert "3 merges in a row failed" in result.message
+        assert "failed merges since the last success: 3" in result.message
 
 
 def test_all_files_are_fetched_again_after_a_failed_merge(
@@ -317,3 +317,23 @@ def test_all_files_are_fetched_again_after_a_failed_merge(
         segments = [f"segment-{first}" for first in (33, 48, 59, 89, 111, 137)]
         assert node.transfers() == ["image", *segments, "upload"]
         assert secondary.role.alarms() == []
+
+
+def test_own_image_that_the_namenode_lacks_is_used_after_a_failed_merge(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NameNode's edits prove the image, so checkpoints do not depend on a restart of the daemon."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("disk on fire")
+
+    node.keeps_edits = True
+    # no image before the NameNode's image is left
+    with Secondary.of(tmp_path, node, dfs__namenode__num__checkpoints__retained="1") as secondary:
+        assert done(secondary) == 88
+        with monkeypatch.context() as patch:
+            patch.setattr("checkpointer.merging.engines.merge", broken)
+            assert secondary.checkpoint().state is TriggerState.FAILED
+        node.faults["image"] = 404
+        assert done(secondary) > 88
+        assert sound(secondary.folder)

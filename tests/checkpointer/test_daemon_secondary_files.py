@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from checkpointer.transfer import download_segment
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
-from hadoop_common.storage_info import ForeignDirectoryError
+from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
+from hadoop_rpc.errors import RpcConnectionError
+from hadoop_rpc.namenode_protocol import EditLogManifest, NamenodeClient
 from namenode_stub.formatting import format_storage, new_storage_info
+from servlets.received_files import ReceivedFile
 from servlets.status import TriggerState
 from tests.checkpointer.secondary_support import (
     Secondary,
@@ -66,8 +71,19 @@ def edits_after_the_namenode_saved_an_image(node: NamenodeDouble, folder: Path, 
         assert done(secondary) == 88
         node.save_namespace()
         node.save_namespace()
+        secondary.role.keep_up(lambda: False)
         done(secondary)
-        return segment_names(secondary.folder)
+        assert set(secondary.role.storage().values()) == {"in use"}
+        return segment_names(secondary.config.edits_directories[0] / "current")
+
+
+def has_gap(names: list[str]) -> bool:
+    found = [each for each in map(parse_segment, names) if each and each.last]
+    return [each.first for each in found[1:]] != [each.last + 1 for each in found[:-1] if each.last]
+
+
+def archived(folder: Path) -> dict[str, str]:
+    return {"checkpointer__archive__dir": str(folder / "archive")}
 
 
 def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
@@ -75,21 +91,71 @@ def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
 ) -> None:
     """The NameNode has them, so the archive need not have a gap."""
     node.keeps_edits = True
-    archived = {"checkpointer__archive__dir": str(tmp_path / "archive")}
-    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived)
-    found = [parse_segment(name) for name in names]
-    assert [each.first for each in found[1:] if each] == [each.last + 1 for each in found[:-1] if each and each.last]
-    assert len(found) > 3
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived(tmp_path))
+    assert not has_gap(names)
+    assert len(names) > 3
+    segments = [int(step.split("-")[1]) for step in node.transfers() if step.startswith("segment")]
+    # the checkpoint does not wait for edits that only the archive needs
+    assert segments.index(89) > segments.index(max(segments))
 
 
-@pytest.mark.parametrize("why", ["no archive", "purged", "fault"])
-def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(node: NamenodeDouble, tmp_path: Path, why: str) -> None:
+@pytest.mark.parametrize("why", ["no archive", "purged", "fault", "no manifest"])
+def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
     node.keeps_edits = why != "purged"
     if why == "fault":
         node.faults["segment-89"] = 500
-    changes = {} if why == "no archive" else {"checkpointer__archive__dir": str(tmp_path / "archive")}
+    if why == "no manifest":
+        ask = NamenodeClient.edit_log_manifest
+
+        def refused(client: NamenodeClient, since: int) -> EditLogManifest:
+            if 0 < since < node.checkpoint_txid > 88:
+                raise RpcConnectionError("the connection was closed")
+            return ask(client, since)
+
+        monkeypatch.setattr(NamenodeClient, "edit_log_manifest", refused)
+    changes = {} if why == "no archive" else archived(tmp_path)
     names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
+    assert has_gap(names)
     assert not any(name.startswith("edits_0000000000000000089") for name in names)
+
+
+@pytest.mark.parametrize("full", [1, 2])
+def test_a_directory_that_cannot_store_edits_for_the_archive_remains_in_use(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    node.keeps_edits = True
+    roots = [tmp_path / "edits1", tmp_path / "edits2"]
+
+    def refusing(
+        url: str, first: int, last: int, info: StorageInfo, folders: list[Path], **options: Any
+    ) -> ReceivedFile:
+        stored = [each for each in folders if first != 89 or each.parent not in roots[-full:]]
+        if not stored:
+            raise StorageError("no directory accepts the file: No space left on device")
+        return download_segment(url, first, last, info, stored, **options)
+
+    monkeypatch.setattr("checkpointer.roles.secondary.fetch.download_segment", refusing)
+    changes = {"dfs__namenode__checkpoint__edits__dir": ",".join(map(str, roots)), **archived(tmp_path)}
+    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
+    assert has_gap(names) == (full == 2)
+
+
+def test_segments_for_the_archive_that_failed_are_fetched_by_the_next_checkpoint(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        node.save_namespace()
+        node.faults["segment-89"] = 500
+        done(secondary)
+        assert has_gap(segment_names(secondary.folder))
+        node.faults.clear()
+        done(secondary)
+        assert not has_gap(segment_names(secondary.folder))
 
 
 # ---- configuration -----------------------------------------------------------------------------------------
@@ -158,12 +224,12 @@ def test_directory_of_another_node_is_rejected_unchanged(node: NamenodeDouble, t
     (current / "VERSION").write_text(text)
     (current / segment_name(1, 3)).write_bytes(b"")
     before = fingerprint(tmp_path / "secondary")
-    with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}") as caught:
+    with pytest.raises(ForeignDirectoryError, match=f"VERSION belongs to a {kind}") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "was not changed" in caught.value.hint
     for options in ((), ("--dry-run",)):
         outcome = run_cli("merge", tmp_path / "secondary", *options)
-        assert (outcome.code, f"is that of a {kind}" in outcome.err) == (6, True)
+        assert (outcome.code, f"belongs to a {kind}" in outcome.err) == (6, True)
     with pytest.raises(ForeignDirectoryError):
         format_storage([tmp_path / "other"], [tmp_path / "secondary"], new_storage_info(-67), force=True)
     assert fingerprint(tmp_path / "secondary") == before
@@ -177,7 +243,7 @@ def test_directory_of_a_stopped_namenode_is_rejected(node: NamenodeDouble, tmp_p
         (current / "seen_txid").unlink()
         (current / inprogress_name(500)).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in current.iterdir()}
-    with pytest.raises(StorageError, match="is not a checkpoint directory, but that of a NameNode") as caught:
+    with pytest.raises(StorageError, match="is not a checkpoint directory, but the directory of a NameNode") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "dfs.namenode.checkpoint.dir" in caught.value.hint
     assert {path.name: path.read_bytes() for path in current.iterdir()} == before

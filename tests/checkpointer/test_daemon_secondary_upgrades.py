@@ -85,7 +85,7 @@ def test_unknown_layout_of_the_namenode_changes_no_file(tmp_path: Path) -> None:
         node.upgrade(layout_version=NEWEST_LAYOUT - 1)
         result = secondary.checkpoint()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
-        assert f"{NEWEST_LAYOUT - 1} is newer than the newest known one" in result.message
+        assert f"{NEWEST_LAYOUT - 1} is newer than the newest known version" in result.message
         assert {path.name: path.read_bytes() for path in secondary.folder.iterdir()} == before
 
 

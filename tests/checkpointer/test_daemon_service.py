@@ -84,7 +84,7 @@ def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) 
     job.run()
     role.journal = 1
     assert service.status()["secondsSinceCheckpoint"] == 1000.0
-    alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
+    alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; a checkpoint is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
     # an accepted image resets the age immediately, although the NameNode's beans are cached

@@ -222,7 +222,7 @@ def test_lost_majority_is_an_alarm_until_it_returns(
             node.cut_off()
         daemon.role.tail()
         (alarm,) = daemon.service.status()["alarms"]
-        assert "1 of 3 JournalNodes answered, 2 are needed" in alarm
+        assert "1 of 3 JournalNodes answered, but 2 are needed" in alarm
         assert not daemon.service.ready().ok
         result = daemon.service.poll()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 7)
@@ -234,7 +234,7 @@ def test_lost_majority_is_an_alarm_until_it_returns(
         daemon.clock.now += 301
         daemon.role.tail()
         _, lag = daemon.service.status()["alarms"]
-        assert f"txid {applied} is the last one here, the active NameNode wrote {last + 1}" in lag
+        assert f"the last applied transaction is {applied}, but the active NameNode wrote transaction {last + 1}" in lag
         for node in quorum.nodes[:2]:
             node.serve()
         daemon.role.tail()

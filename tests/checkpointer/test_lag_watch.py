@@ -39,7 +39,9 @@ def test_lag_alarm_for_waiting_edits() -> None:
     assert watch.alarm == ""
     clock.now += 1
     watch.note(10, source=15, active=12)
-    assert watch.alarm == "no edit was applied for 301 s: txid 10 is the last one here, the journal contains 15"
+    assert watch.alarm == (
+        "no edit was applied for 301 s: the last applied transaction is 10, but the journal contains transaction 15"
+    )
     # slow progress is not a failure
     watch.note(11, source=20, active=12)
     assert watch.alarm == ""
@@ -48,7 +50,7 @@ def test_lag_alarm_for_waiting_edits() -> None:
     assert watch.alarm == ""
     clock.now += 301
     watch.note(12, source=20, active=30)
-    assert "the active NameNode wrote 30" in watch.alarm
+    assert "the active NameNode wrote transaction 30" in watch.alarm
     watch.note(30, source=30, active=31)
     assert watch.alarm == ""
 

@@ -75,7 +75,7 @@ def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes, rolle
     for _ in range(3):
         clock.now += 60.0
         assert not roller.check(50, never)
-        assert "nn1:8020 is at txid 100, but 50" in roller.alarm
+        assert "nn1:8020 is at txid 100, but the last applied transaction is 50" in roller.alarm
     assert nodes.rolls == 1
     assert not roller.check(101, never)
     assert roller.alarm == ""
@@ -84,7 +84,9 @@ def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes, rolle
 def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes, roller: LogRoller) -> None:
     nodes.refusal = RollRefusedError("nn1:8020: is in safe mode")
     assert not roller.check(50, never)
-    assert roller.alarm == "50 transactions wait in the active's open segment, but nn1:8020: is in safe mode"
+    assert roller.alarm == (
+        "50 transactions wait in the open segment of the active NameNode, but nn1:8020: is in safe mode"
+    )
     nodes.refusal = None
     assert roller.check(50, never)
     nodes.txids = {"nn1:8020": 51}

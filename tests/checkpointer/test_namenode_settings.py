@@ -97,12 +97,16 @@ def test_no_image_is_sent_to_a_namenode_that_does_not_answer_for_its_settings(cl
     [
         (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=True), ""),
         (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=None), ""),
-        (settings(ordered="true"), ReplayRules(ordered_snapshot_deletion=False), "true there, but false here"),
+        (
+            settings(ordered="true"),
+            ReplayRules(ordered_snapshot_deletion=False),
+            "true on that NameNode, but false on this node",
+        ),
         # unset in the defaults of every release
-        (settings(), ReplayRules(ordered_snapshot_deletion=True), "false there, but true here"),
-        (settings(open_files="true"), ReplayRules(), "true there, but false here"),
+        (settings(), ReplayRules(ordered_snapshot_deletion=True), "false on that NameNode, but true on this node"),
+        (settings(open_files="true"), ReplayRules(), "true on that NameNode, but false on this node"),
         (settings(access_times=" TRUE"), ReplayRules(skip_access_time_changes=True), ""),
-        (settings("2.10.2", access_times="true"), ReplayRules(), "true there, but false here"),
+        (settings("2.10.2", access_times="true"), ReplayRules(), "true on that NameNode, but false on this node"),
         # the release does not have the keys
         (NamenodeSettings("2.7.3", {}), ReplayRules(capture_open_files=True), ""),
         (settings("3.3.6", ordered="true"), ReplayRules(ordered_snapshot_deletion=False), ""),
@@ -115,7 +119,7 @@ def test_no_image_is_sent_to_a_namenode_that_does_not_answer_for_its_settings(cl
         (
             settings("3.1.1.7.1.8.0-801", ordered="true"),
             ReplayRules(ordered_snapshot_deletion=False, ordered_deletion_in_older_layouts=True),
-            "true there, but false here",
+            "true on that NameNode, but false on this node",
         ),
         (
             settings("3.1.1.7.1.8.0-801", ordered="true"),
@@ -154,7 +158,7 @@ def test_no_image_is_made_with_other_settings_than_those_of_the_active_namenode(
     service = service_of(role, clock, "active", [settings(ordered="true"), silent, silent, settings()])
     result = service.poll()
     assert result.state is TriggerState.FAILED
-    assert f"{ORDERED} is true there, but false here" in result.message
+    assert f"{ORDERED} is true on that NameNode, but false on this node" in result.message
     # the NameNode does not answer, so its last known settings count
     clock.now += 3600
     service.poll()
@@ -201,11 +205,11 @@ def test_former_active_that_does_not_answer_is_not_asked_after_a_failover() -> N
 
     forecast = UploadForecast(standby_config(), ask=ask, ask_settings=ask_settings)
     forecast.update(["http://a", "http://b"], lambda: False)
-    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with different settings")
     del states["http://a"]
     forecast.update(["http://a", "http://b"], lambda: False)
     # no NameNode is known to be active now
-    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with other settings")
+    assert forecast.settings_fault(lambda: False).startswith("http://a replays edits with different settings")
     states["http://b"] = "active"
     forecast.update(["http://a", "http://b"], lambda: False)
     assert forecast.settings_fault(lambda: False) == ""

@@ -296,7 +296,7 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
             assert ours.read_bytes() == theirs
             started_over = daemon.role.details().lost_past
             assert started_over is not None
-            assert "no image here is intact" in started_over.reason
+            assert "no image of this node is intact" in started_over.reason
             daemon.clock.now += PERIOD
             txid = write_edits(stub, "more")
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}

@@ -378,7 +378,7 @@ def test_early_forced_checkpoint_is_refused_and_later_accepted(
         assert "but no NameNode accepted the image" in answer.message
         assert "Rejecting a fsimage due to small time delta" in answer.message
         assert (answer.details["outcome"], answer.details["exitCode"]) == ("too recent", 8)
-        assert "It accepts the next image from" in answer.details["hint"]
+        assert "The NameNode accepts the next image from" in answer.details["hint"]
         assert secondary.service.status()["lastOutcome"] == "too recent"
         left = answer.details["takesFrom"] - node.checkpointed_at
         assert left == pytest.approx(2700, abs=2)
@@ -456,10 +456,10 @@ def test_output_of_a_refused_forced_checkpoint(node: NamenodeDouble, tmp_path: P
         reported = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
         assert (reported.code, reported.out) == (8, "")
         note, fault, following = reported.err.splitlines()
-        assert note.startswith(f"note: {node.url} does not accept an image with few transactions before ")
+        assert f", {node.url} refuses an image with few new transactions" in note
         assert "but no NameNode accepted the image" in fault
         assert "Rejecting a fsimage due to small time delta" in fault
-        assert following.startswith("  next: It accepts the next image from ")
+        assert following.startswith("  next: The NameNode accepts the next image from ")
         as_json = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force", "--json")
         answer = json.loads(as_json.out)
         assert as_json.code == answer["exitCode"] == 8

@@ -86,5 +86,5 @@ def test_missing_or_open_segment_is_an_error(data: st.DataObject) -> None:
             ]
         )
     )
-    with pytest.raises(TransferError, match="bad edit log manifest"):
+    with pytest.raises(TransferError, match="invalid edit log manifest"):
         needed_logs(EditLogManifest(tuple(damaged)), signature, NAMENODE)

@@ -10,10 +10,13 @@ import pytest
 
 from checkpointer.errors import TransferError
 from hadoop_common.names import image_name
+from journal.binary_codec import encode_op
 from journal.segment_file import list_segments
+from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, stub, stub_config, write_edits
+from tests.engine.op_makers import add
 
 __all__ = ["stub", "stub_config"]
 
@@ -29,6 +32,22 @@ def flip_a_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
     path.write_bytes(content)
+
+
+def write_an_unknown_opcode(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[HEADER_SIZE] = 120
+    path.write_bytes(content)
+
+
+def write_an_operation_of_another_layout(path: Path) -> None:
+    content = path.read_bytes()
+    layout = decode_header(content)
+    first, replaced, *rest = SegmentCursor(content)
+    op = add("/file", 17000, erasure_coding_policy_id=0)
+    op.txid = replaced.txid
+    after = b"".join(encode_op(each, layout) for each in rest)
+    path.write_bytes(encode_header(layout) + encode_op(first, layout) + encode_op(op, -63) + after)
 
 
 def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path, lose: Callable[[Path], object] = Path.unlink) -> int:
@@ -58,6 +77,18 @@ def test_image_is_fetched_if_edits_are_missing_or_damaged(
         assert_in_sync(stub, daemon, tmp_path)
 
 
+@pytest.mark.parametrize("change", [write_an_unknown_opcode, write_an_operation_of_another_layout])
+def test_no_image_is_fetched_for_edits_that_only_other_software_reads(
+    stub: NameNodeStub, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    """The alarm remains until an operator acts; for edits of another layout, see HDFS-13596."""
+    with daemon_of(stub, tmp_path) as daemon:
+        make_a_gap(stub, daemon, tmp_path, change)
+        daemon.role.tail()
+        assert "edits are not read or applied" in daemon.service.status()["alarms"][0]
+        assert images(tmp_path / "nn2") == [0]
+
+
 def test_no_image_is_fetched_with_rebootstrap_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
         make_a_gap(stub, daemon, tmp_path)
@@ -81,7 +112,7 @@ def test_no_image_is_fetched_before_the_active_has_one_after_the_damage(stub: Na
             daemon.role.tail()
             status = daemon.service.status()
             assert applied <= status["appliedTxid"] < end
-            assert "edits are not followed" in status["alarms"][0]
+            assert "edits are not read or applied" in status["alarms"][0]
             assert "do not restart a NameNode" in status["nextSteps"][status["alarms"][0]]
         assert images(tmp_path / "nn2") == [0]
 

@@ -190,7 +190,7 @@ def test_release_that_does_not_report_rolling_upgrades(cluster: Cluster) -> None
     ("says", "sentence"),
     [
         (changed(cluster_id="CID-b"), "belongs to another namespace"),
-        (changed(layout_version=NEWEST_LAYOUT - 1), f"{NEWEST_LAYOUT - 1} is newer than the newest known one"),
+        (changed(layout_version=NEWEST_LAYOUT - 1), f"{NEWEST_LAYOUT - 1} is newer than the newest known version"),
     ],
 )
 def test_rejected_version_is_an_alarm(cluster: Cluster, says: StorageInfo, sentence: str) -> None:

@@ -167,7 +167,7 @@ def test_no_format_while_another_directory_is_unreadable(tmp_path: Path) -> None
     (full / "current" / "VERSION").write_bytes(b"")
     storage = StorageDirectories([empty, full])
     storage.lock()
-    with pytest.raises(StorageError, match="which is not in use, may have one: "):
+    with pytest.raises(StorageError, match="which is not in use, may contain an image: "):
         storage.format(INFO)
     assert storage.current_folders() == []
     storage.release()

@@ -148,7 +148,7 @@ BAD_IMAGES = {
     "malformed digest": (ok(OLD, "X-MD5-Digest: abc"), "32 hexadecimal"),
     "too short": (ok(OLD, f"X-MD5-Digest: {MD5}", length=len(OLD) + 1), f"after {len(OLD)} "),
     "much too short": (ok(OLD, f"X-MD5-Digest: {MD5}", length=len(OLD) * 1000), f"after {len(OLD)} "),
-    "not HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n", ""),
+    "not HTTP": (b"SSH-2.0-OpenSSH_9.2\r\n", "could not be requested: SSH-2.0"),
 }
 BAD_SEGMENTS = {
     "too short": (ok(b"abc", length=10), "3 of 10"),

@@ -196,7 +196,7 @@ def test_server_that_dies(sparse):
 
 def test_success_before_the_end_of_the_body_is_an_error(sparse):
     handle = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    with scripted_web(handle) as url, pytest.raises(TransferError, match="answered with success after"):
+    with scripted_web(handle) as url, pytest.raises(TransferError, match="the server reported success after"):
         upload_image(url, sparse, MD5, NEW_TXID, INFO)
 
 

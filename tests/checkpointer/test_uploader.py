@@ -75,7 +75,7 @@ def test_image_is_uploaded_to_all_targets_in_parallel(tmp_path: Path, image: Pat
 
 
 def test_namenode_with_other_settings_of_replay_receives_no_image(tmp_path: Path, image: Path) -> None:
-    other = {"deletion.ordered is true there, but false here"}
+    other = {"deletion.ordered is true on that NameNode, but false on this node"}
 
     def differs(address: str, rules: ReplayRules, **options: object) -> str:
         assert rules == POLICY.rules
@@ -92,7 +92,7 @@ def test_namenode_with_other_settings_of_replay_receives_no_image(tmp_path: Path
         )
         found = offered(subject, image)
         assert found[servers[0].url].result == "SUCCESS"
-        assert "deletion.ordered is true there" in found[servers[1].url].error
+        assert "deletion.ordered is true on that NameNode" in found[servers[1].url].error
         assert servers[1].store.received == []
         # the settings are compared first, so that nothing delays a transfer after the image is confirmed
         assert confirmed == [NEW_TXID]

@@ -294,7 +294,9 @@ def test_refused_lock_error_names_the_acl(scene: Scene) -> None:
     named = f"{scene.parent} has the ACL digest:hadoop:rwcda,world:anyone:r"
     wait_until("fatal", lambda: any(named in each for each in scene.nodes[0].reported))
     (reason, *_) = [each for each in scene.nodes[0].reported if named in each]
-    assert reason.startswith(f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this to us and knows us as an anonymous")
+    assert reason.startswith(
+        f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this operation and identifies us as an anonymous"
+    )
     assert "ha.zookeeper.auth" in reason
     scene.client.add_auth("digest", "hadoop:secret")
     scene.client.set_acls(scene.parent, OPEN_ACL_UNSAFE)

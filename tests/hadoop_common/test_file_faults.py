@@ -55,7 +55,7 @@ def test_missing_and_existing_file_errors_are_not_translated(kind: type[OSError]
         (fault(errno.EROFS, "/a"), "/a cannot be used: Read-only file system", "read-only"),
         (fault(errno.EMFILE, "/a"), "/a cannot be used: Too many open files", "ulimit"),
         (fault(errno.EACCES, "/a"), "/a cannot be used: Permission denied", "access"),
-        (fault(errno.ENOSPC), "a file, or standard output, fails: No space left on device", "Free space"),
+        (fault(errno.ENOSPC), "access to a file or to standard output failed: No space left on device", "Free space"),
     ],
 )
 def test_untranslated_os_error_gets_a_message_and_a_hint(error: OSError, message: str, hint: str) -> None:

@@ -57,7 +57,7 @@ def test_journal_node_has_no_block_pool() -> None:
 
 def test_storage_type_is_checked_first() -> None:
     for kind in ("DATA_NODE", JOURNAL_NODE):
-        with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}, not of a NAME_NODE") as caught:
+        with pytest.raises(ForeignDirectoryError, match=f"VERSION belongs to a {kind}, not to a NAME_NODE") as caught:
             parse_version(f"storageType={kind}\n".encode(), "VERSION")
         assert "Copy" not in caught.value.hint
 

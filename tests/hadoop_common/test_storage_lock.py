@@ -160,7 +160,7 @@ def test_undeletable_lock_file_does_not_block_other_processes(
 
     with monkeypatch.context() as patch, StorageLock(tmp_path):
         patch.setattr(Path, "unlink", broken)
-    assert "in_use.lock cannot be removed, which does not block other processes" in caplog.text
+    assert "in_use.lock cannot be removed, but this does not block other processes" in caplog.text
     with StorageLock(tmp_path) as lock:
         assert lock.held
     assert not lock.path.exists()

@@ -112,7 +112,7 @@ def test_a_silent_server_is_pinged() -> None:
         assert pinged.wait(WAIT)
         assert not call.done()
         rpc.close()
-        with pytest.raises(RpcConnectionError, match="closed here"):
+        with pytest.raises(RpcConnectionError, match="closed by this side"):
             call.result(WAIT)
 
 
@@ -214,7 +214,7 @@ def test_close_of_a_client_fails_its_calls() -> None:
         call = pool.submit(say, rpc, "slow")
         slow.await_begin()
         rpc.close()
-        with pytest.raises(RpcConnectionError, match="closed here"):
+        with pytest.raises(RpcConnectionError, match="closed by this side"):
             call.result(WAIT)
         slow.release()
         with pytest.raises(RpcConnectionError, match="is closed"):

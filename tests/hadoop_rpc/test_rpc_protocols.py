@@ -262,7 +262,7 @@ def test_impersonation_requires_that_both_users_may_call(
     context = CallContext(user, real_user, "10.0.0.9", service.protocol, b"", 0, 0)
     request = method.request(journalInfo={"clusterID": "CID"}, epoch=3, txid=21)
     if refused:
-        with pytest.raises(AccessControlError, match=f"startLogSegment is not allowed to user '{refused}'"):
+        with pytest.raises(AccessControlError, match=f"startLogSegment is not allowed for user '{refused}'"):
             method.handler(request, context)
     else:
         method.handler(request, context)

@@ -42,7 +42,7 @@ def test_layouts_before_the_protobuf_format_are_refused(version: int) -> None:
 @pytest.mark.parametrize("check", [check_readable, check_supported])
 def test_newer_unknown_layouts_are_refused_unless_allowed(check: type) -> None:
     newer = NEWEST_LAYOUT - 1
-    with pytest.raises(UnsupportedLayoutError, match=f"{newer} is newer than the newest known one") as raised:
+    with pytest.raises(UnsupportedLayoutError, match=f"{newer} is newer than the newest known version") as raised:
         check(newer, "fsimage_5")
     assert raised.value.exit_code == ExitCode.UNSUPPORTED
     assert raised.value.hint

@@ -165,7 +165,7 @@ def test_layouts_and_codecs_that_can_have_sub_sections() -> None:
 
 
 def compressed_in_slices(codec: str, slices: int) -> tuple[bytes, dict[str, bytes]]:
-    """Return an image whose INODE section is several compressed streams, as Hadoop releases after 3.4 write it."""
+    """Return an image whose INODE section is several compressed streams, as NameNodes newer than 3.4.1 write it."""
     out = bytearray()
     writer = ImageWriter(out.extend, -67, codec)
     sections = dict(minimal_sections())

@@ -157,7 +157,7 @@ def test_unknown_layouts_are_copied(unknown: Path, tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == unknown.read_bytes()
     code, _, err = run_cli("image", "convert", unknown, tmp_path / "other", "--layout", "-67")
     assert code == 5
-    assert "-70 is newer than the newest known one" in err
+    assert "-70 is newer than the newest known version" in err
 
 
 def test_images_before_the_protobuf_format_are_refused(tmp_path: Path) -> None:

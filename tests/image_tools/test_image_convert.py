@@ -291,7 +291,7 @@ def test_an_unknown_layout_is_copied_but_not_converted(tmp_path: Path) -> None:
         assert bytes(out) == path.read_bytes()
         assert plan_conversion(image, codec="org.apache.hadoop.io.compress.GzipCodec").layout_version == -70
         for layout in (-67, -63):
-            with pytest.raises(UnsupportedLayoutError, match="newer than the newest known one"):
+            with pytest.raises(UnsupportedLayoutError, match="newer than the newest known version"):
                 plan_conversion(image, layout_version=layout)
 
 

@@ -103,7 +103,7 @@ def test_the_error_names_a_file_of_another_kind(content: bytes, problem: str, tm
         ("<type>DIRECTORY</type>", "<type>SOCKET</type>", "not a type of inode"),
         ("<mtime>", "<mtime>x", "not a number of 64 bits"),
         ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),
-        ("root:supergroup:0755", "root", "not like user:group:0755"),
+        ("root:supergroup:0755", "root", "does not have the form user:group:0755"),
         ("<numInodes>", "<numInodes>9", "declares 9"),
         ("<count>2</count>", "<count>3</count>", "declares 3 diffs but has 2"),
         ("</fsimage>", "", "not well-formed"),

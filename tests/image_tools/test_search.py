@@ -70,6 +70,7 @@ def test_each_predicate_finds_the_same_rows_as_a_walk(image: Any) -> None:
         ({"size": NumberRange(least=1)}, lambda row: row["length"] >= 1),
         ({"size": NumberRange(most=0)}, lambda row: row["type"] == "file" and row["length"] == 0),
         ({"modified": NumberRange(most=middle)}, lambda row: row["mtime"] <= middle),
+        ({"modified": NumberRange(least=middle)}, lambda row: row["mtime"] >= middle),
         ({"accessed": NumberRange(least=middle)}, lambda row: row["atime"] >= middle),
         ({"accessed": NumberRange(most=middle)}, lambda row: row["type"] != "directory" and row["atime"] <= middle),
         ({"owner": owner}, lambda row: row["owner"] == owner),

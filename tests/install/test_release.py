@@ -93,7 +93,7 @@ def test_a_failed_build_leaves_no_release(checkout: Path, capfd: pytest.CaptureF
     (checkout / ".venv/bin/python").symlink_to(sys.executable)
     # a relative path, as a user may type it
     python = os.path.relpath(sys.executable)
-    with pytest.raises(ReleaseError, match=r"hatch_build\.py failed; next: correct what its messages above report"):
+    with pytest.raises(ReleaseError, match=r"hatch_build\.py failed; next: correct the faults in the messages above"):
         release(checkout, UNSIGNED, python, "")
     assert "hatch_build.py" in capfd.readouterr().err
     assert not (checkout / "dist").exists()

@@ -33,7 +33,7 @@ def test_no_image_until_the_daemon_has_the_settings_of_the_namenode(conf: Hadoop
         with OurDaemon.secondary(own) as daemon:
             refused = daemon.ask_for_checkpoint()
             assert refused.code == ExitCode.FAILURE, refused
-            assert f"{_ORDERED} is true there, but false here" in refused.err
+            assert f"{_ORDERED} is true on that NameNode, but false on this node" in refused.err
             assert node.images == [0]
         own.update({_ORDERED: "true"})
         with OurDaemon.secondary(own) as daemon:

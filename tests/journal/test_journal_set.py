@@ -228,7 +228,7 @@ def test_fewer_working_members_than_the_minimum_fail_the_set(
     disks.fail(roots[0], "write")
     write(log)
     disks.fail(roots[1], "write")
-    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, 2 are required"):
+    with pytest.raises(JournalStorageError, match="1 of 3 redundant journals work, but 2 are required"):
         write(log)
 
 
@@ -311,7 +311,7 @@ def test_segments_missing_from_one_member_are_read_from_another(
 
 
 def test_set_requires_a_member() -> None:
-    with pytest.raises(ValueError, match="needs a member"):
+    with pytest.raises(ValueError, match="needs at least one member"):
         JournalSet([])
 
 

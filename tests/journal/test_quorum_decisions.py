@@ -88,7 +88,7 @@ def error_of(faults: dict[str, Exception]) -> QuorumError:
 def test_an_error_names_every_node() -> None:
     error = error_of({"a": RpcConnectionError("refused")})
     assert str(error) == (
-        "txid 7: journal: 0 of 3 JournalNodes answered, 2 are needed; a: refused; no answer within 20 s from b, c"
+        "txid 7: journal: 0 of 3 JournalNodes answered, but 2 are needed; a: refused; no answer within 20 s from b, c"
     )
     assert list(error.faults) == ["a"]
 

@@ -75,7 +75,7 @@ def test_a_segment_in_progress_is_sent_up_to_its_durable_end(
 @pytest.mark.parametrize(
     ("query", "status", "message"),
     [
-        ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here begins with txid 5"),
+        ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "this JournalNode has no segment that begins with txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
         (
             {"jid": JOURNAL, "segmentTxId": "1", "storageInfo": "-63:7:0:CID-x"},

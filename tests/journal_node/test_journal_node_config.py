@@ -157,7 +157,7 @@ def test_all_faults_are_reported_together() -> None:
         ({"dfs.ha.tail-edits.in-progress": "true", "dfs.journalnode.edit-cache-size.fraction": "x"}, "between 0 and 1"),
         (
             {"dfs.nameservices": "n", f"{SHARED}.n": "qjournal://a/j", SHARED: "qjournal://b/j"},
-            "names other JournalNodes for j",
+            "names different JournalNodes for j",
         ),
     ],
 )

@@ -243,7 +243,7 @@ def test_disk_mounted_over_a_journal_is_used_with_the_newer_promise(tmp_path: Pa
 
 def test_unconfigured_journal_on_a_disk_mounted_later_is_accepted(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path), most=0)
-    with pytest.raises(IllegalArgumentRemoteError, match="this JournalNode does not serve the journal"):
+    with pytest.raises(IllegalArgumentRemoteError, match="this JournalNode refuses the journal"):
         logs(node)
     earlier = JournalNode(below(tmp_path / "disk"))
     formatted(earlier).segment(1, 3)

@@ -79,6 +79,12 @@ def test_transactions_are_accepted_only_from_the_segments_writer() -> None:
     assert type(admit_write(NOW, RequestInfo("j", 5, 7)).refusal) is JournalOutOfSyncError
 
 
+def test_no_epoch_far_above_the_promised_one_is_promised() -> None:
+    assert promise(NOW, 1_000_005).promised == 1_000_005
+    with pytest.raises(JavaIOError, match="is 1000001 above 5, which is impossible"):
+        promise(NOW, 1_000_006)
+
+
 @pytest.mark.parametrize("epoch", [0, 4, 5])
 def test_no_epoch_is_promised_twice(epoch: int) -> None:
     with pytest.raises(JavaIOError, match="last promised epoch 5"):

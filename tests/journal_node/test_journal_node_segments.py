@@ -248,7 +248,7 @@ def test_newest_transactions_are_served_from_the_cache(node: JournalNode, writer
     assert node.get_journaled_edits(JOURNAL, 2, 100) == JournaledEdits(8, HEADER + batch(2, 9))
     assert node.get_journaled_edits(JOURNAL, 2, 4) == JournaledEdits(4, HEADER + batch(2, 5))
     assert node.get_journaled_edits(JOURNAL, 10, 5) == JournaledEdits(0, b"")
-    with pytest.raises(NewerTxidError, match="newest txid here is 9, but 11 was requested"):
+    with pytest.raises(NewerTxidError, match="newest txid on this JournalNode is 9, but 11 was requested"):
         node.get_journaled_edits(JOURNAL, 11, 5)
 
 

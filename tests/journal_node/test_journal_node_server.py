@@ -113,7 +113,10 @@ def test_failing_disk_makes_the_node_unready(places: list[Place], monkeypatch: p
     place = places[0]
     with running([place], [place]) as (server,), place.writer() as writer:
         unformatted = requests.get(f"{server.url}/health/ready", timeout=600)
-        assert (unformatted.status_code, "no journal is formatted here" in unformatted.text) == (503, True)
+        assert (unformatted.status_code, "no journal is formatted on this JournalNode" in unformatted.text) == (
+            503,
+            True,
+        )
         format_all([place])
         assert requests.get(f"{server.url}/health/ready", timeout=600).ok
         writer.start(1)
@@ -390,7 +393,7 @@ def test_service_manager_is_notified(places: list[Place], tmp_path: Path) -> Non
         manager.settimeout(600)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
         with process(conf_of(place, [place]), tmp_path / "log", environment=environment) as started:
-            assert manager.recv(4096).startswith(b"READY=1\nSTATUS=no journal is formatted here")
+            assert manager.recv(4096).startswith(b"READY=1\nSTATUS=no journal is formatted on this JournalNode")
             started.send_signal(signal.SIGTERM)
             reported = b""
             while b"STOPPING=1" not in reported:

@@ -168,11 +168,11 @@ def test_access_lists_are_reloaded(realm: Kdc, tmp_path: Path, caplog: pytest.Lo
         wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
         answers.append(reload("<configuration/>", "the access lists were reloaded: nothing changed"))
         answers.append(reload(site_xml({key: "somebody"}), f"reloaded: {key} (*) → (somebody)"))
-        answers.append(reload("<configuration><", "is invalid; the previous one still applies"))
+        answers.append(reload("<configuration><", "is invalid; the previous configuration still applies"))
         answers.append(reload(site_xml({key: "somebody,hdfs"}), f"{key} (somebody) → (hdfs, somebody)"))
-        assert "need a restart" not in caplog.text
+        assert "take effect only after a restart" not in caplog.text
         settings.update({"dfs.journalnode.handler.count": "3"})
-        answers.append(reload(site_xml({key: "*"}), "other settings have also changed and need a restart"))
+        answers.append(reload(site_xml({key: "*"}), "other changed settings take effect only after a restart"))
     finally:
         control.stop()
         running.join(600)

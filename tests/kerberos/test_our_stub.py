@@ -186,7 +186,7 @@ def test_access_lists_of_a_daemon_are_reloaded(realm: Kdc, tmp_path: Path) -> No
         conf.update({secret_file: ""})
         daemon.signal(signal.SIGHUP)
         wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 200, "the reopened page")
-        assert "need a restart" not in daemon.log.read_text()
+        assert "take effect only after a restart" not in daemon.log.read_text()
         assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
         assert daemon.stop() == 0
 

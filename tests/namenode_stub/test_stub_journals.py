@@ -128,7 +128,9 @@ def test_the_shared_journal_must_reach_the_loaded_txid(tmp_path: Path, locks: St
         pass
     check_shared_edits(journals, 1)
     check_shared_edits(journals, 2)
-    with pytest.raises(StorageError, match=r"shared/current ends at txid 2, but images or edits here continue to 3"):
+    with pytest.raises(
+        StorageError, match=r"shared/current ends at txid 2, but images or edits of this NameNode continue to 3"
+    ):
         check_shared_edits(journals, 3)
     journals.close()
     alone = open_edit_journals(dataclasses.replace(config, shared_edits=""), locks.held)

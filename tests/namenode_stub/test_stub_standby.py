@@ -119,9 +119,12 @@ def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: 
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))
             reported = status(standby)
-            assert "2 transactions wait in the active's open segment" in reported["rollAlarm"]
+            assert "2 transactions wait in the open segment of the active NameNode" in reported["rollAlarm"]
             assert "safe mode" in reported["rollAlarm"]
-            assert f"txid 0 is the last one here, the active NameNode wrote {last}" in reported["lagAlarm"]
+            assert (
+                f"the last applied transaction is 0, but the active NameNode wrote transaction {last}"
+                in reported["lagAlarm"]
+            )
             assert (reported["activeTxid"], reported["lastTxid"], reported["tailFault"]) == (last, 0, "")
             active.active.administration.set_safe_mode(on=False)
             wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
@@ -148,7 +151,9 @@ def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
                 # the standby did not fence the active NameNode, which it cannot replace
                 active.namespace.mkdirs("/goes-on")
                 last = active.namespace.transactions.last_txid
-                wait_until("the alarm", lambda: f"active NameNode wrote {last}" in status(standby)["lagAlarm"])
+                wait_until(
+                    "the alarm", lambda: f"active NameNode wrote transaction {last}" in status(standby)["lagAlarm"]
+                )
                 assert status(standby)["rollAlarm"] == ""
             wait_until("what it missed", lambda: status(standby)["lastTxid"] >= last)
             wait_until("no alarm", lambda: not (status(standby)["tailFault"] or status(standby)["lagAlarm"]))

@@ -365,7 +365,7 @@ def test_local_edits_missing_from_the_shared_journal_prevent_a_start(quorum: Quo
     with NameNodeStub(dataclasses.replace(first, edits=first.edits[:1], shared_edits="")) as stub:
         stub.namespace.mkdirs("/local")
     with (
-        pytest.raises(StorageError, match="ends at txid 3, but images or edits here continue to 6"),
+        pytest.raises(StorageError, match="ends at txid 3, but images or edits of this NameNode continue to 6"),
         NameNodeStub(first),
     ):
         pass

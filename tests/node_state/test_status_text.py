@@ -36,7 +36,7 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
         ),
         (
             TargetState(address="nn", txid=7, result="failed", failures=2, error="it broke off"),
-            "nn: 2 transfers in a row failed, it broke off",
+            "nn: failed transfers since the last success: 2, it broke off",
         ),
         (
             TargetState(address="nn", result="standby", state="standby"),

@@ -64,7 +64,7 @@ def test_tables_and_edits_as_of_a_moment(spark: SparkSession, tmp_path: Path) ->
         ({"archive": str(root), "as_of": str(last + 1)}, f"cannot restore transaction {last + 1}"),
         ({"archive": str(tmp_path / "nothing")}, "is not an archive"),
         ({"as_of": "5", "path": str(root)}, "as_of without archive"),
-        ({"archive": str(root), "path": str(root)}, "a path and option archive"),
+        ({"archive": str(root), "path": str(root)}, "both a path and the option archive"),
     ):
         with pytest.raises(HdfsError, match=text) as caught:
             spark.read.format("fsimage").options(**options).load().count()

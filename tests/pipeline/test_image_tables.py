@@ -167,5 +167,5 @@ def test_a_lease_of_a_missing_inode_is_an_error(tmp_path: Path) -> None:
     data[entry.offset + 2] |= 0x3F
     copy = tmp_path / view.image.name
     copy.write_bytes(data)
-    with pytest.raises(ImageFormatError, match="which is missing in the image"):
+    with pytest.raises(ImageFormatError, match="which is missing from the image"):
         read(HostImage.open(copy, tmp_path / "scratch"), "under_construction")

@@ -168,7 +168,7 @@ def test_a_java_home_that_does_not_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_java_home_that_is_too_old_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PipelineSetupError, match="is Java 11, Spark needs 17 or newer"):
+    with pytest.raises(PipelineSetupError, match="is Java 11, but Spark needs 17 or newer"):
         find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "11.0.2")), "PATH": ""})
 
 

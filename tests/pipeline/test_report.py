@@ -303,8 +303,8 @@ class TestCommand:
         (["--small-files", "0"], "is not positive"),
         (["--format", "html", "--out", "nowhere/x.html"], "is not a directory"),
         (["--out", "nowhere/x.html"], "is not a directory"),
-        (["--format", "csv", "--out", ".", "--force"], "name a folder below this one"),
-        (["--format", "csv", "--out", "..", "--force"], "name a folder below this one"),
+        (["--format", "csv", "--out", ".", "--force"], "specify a folder below it"),
+        (["--format", "csv", "--out", "..", "--force"], "specify a folder below it"),
     ],
 )
 def test_usage_errors_are_reported_before_spark_starts(arguments: list[str], message: str) -> None:

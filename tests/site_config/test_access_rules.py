@@ -80,7 +80,7 @@ def test_an_unknown_user_cannot_change_a_journal(tmp_path: Path) -> None:
             lambda: stranger.format("j1", NAMESPACE, force=True),
             lambda: stranger.discard_segments("j1", 1),
         ):
-            with pytest.raises(RemoteError, match="is not allowed to user 'stranger'"):
+            with pytest.raises(RemoteError, match="is not allowed for user 'stranger'"):
                 call()
         assert stranger.is_formatted("j1")
         assert writer.new_epoch("j1", NAMESPACE, 1) is None
@@ -92,7 +92,7 @@ def test_a_permitted_writer_has_limits(tmp_path: Path) -> None:
         writer.format("j1", NAMESPACE, force=False)
         with pytest.raises(RemoteError, match="which is impossible"):
             writer.new_epoch("j1", NAMESPACE, (1 << 63) - 1)
-        with pytest.raises(RemoteError, match="does not serve the journal 'junk'"):
+        with pytest.raises(RemoteError, match="refuses the journal 'junk'"):
             writer.format("junk", NAMESPACE, force=False)
         writer.new_epoch("j1", NAMESPACE, 1)
         writer.start_log_segment(RequestInfo("j1", 1, 0), 1, -63)

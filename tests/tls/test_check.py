@@ -130,7 +130,7 @@ def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
         assert bytes(fetched) == OLD_IMAGE.read_bytes()
     assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=600).error
     with serve(make_store(tmp_path / "plain")) as served:
-        assert "speaks HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
+        assert "uses HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
 
 
 def test_check_command_reports_invalid_stores(tmp_path: Path, ca: Identity) -> None:
@@ -158,6 +158,6 @@ def test_a_missing_client_certificate_is_critical(tmp_path: Path, ca: Identity) 
     tls = replace(tls_folder(tmp_path, ca.issue(), [ca]), need_client_certificate=True)
     found = judged(tls)
     assert found.state is State.CRITICAL
-    assert found.summary.startswith("our server refuses a client with our configuration: it showed no certificate")
+    assert found.summary.startswith("our server refuses a client with our configuration: it sent no certificate")
     assert found.hint.startswith("Set hadoop.ssl.require.client.cert to true")
     assert judged(replace(tls, offer_certificate=True)).state is State.OK

@@ -156,7 +156,7 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
         (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
         (lambda ca: self_signed(), "is self-signed and not in our trust store: import it with keytool"),
         (lambda ca: authority("Other").issue(), "is not in our trust store: import it with keytool"),
-        (lambda ca: ca.issue(["else.example"]), "is not for localhost: subjectAltName has to name it"),
+        (lambda ca: ca.issue(["else.example"]), "is not valid for localhost: subjectAltName must contain the name"),
     ],
     ids=["expired", "early", "self-signed", "unknown", "another-host"],
 )
@@ -198,7 +198,7 @@ def test_plain_http_on_either_side_is_reported(tmp_path: Path, ca: Identity) -> 
         with socket.create_connection(served.address, WAIT) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"this port speaks HTTPS" in plain.recv(4096)
-    with serve(make_store(tmp_path / "plain")) as served, pytest.raises(TransferError, match="speaks HTTP without TLS"):
+    with serve(make_store(tmp_path / "plain")) as served, pytest.raises(TransferError, match="uses HTTP without TLS"):
         download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
 
 
@@ -302,7 +302,7 @@ def test_a_certificate_can_be_replaced_during_transfers(
         running.close()
         replaced(conf / "own.p12", second.pkcs12()[:300])
         wait_until("the change", lambda: any(each.fault for each in store_states()))
-        assert "the previous ones stay active" in caplog.text
+        assert "the previous files stay active" in caplog.text
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
         replaced(conf / "own.p12", first.pkcs12())
         wait_until("the change", lambda: subject_seen(served) == seen)
@@ -325,7 +325,7 @@ def test_a_temporarily_unusable_store_is_tried_again(
         for _ in range(2):
             server.reload_if_changed(now=True)
     assert (server.context, server.fault) == (before, "Too many open files")
-    (line,) = [each for each in caplog.messages if "previous ones stay active" in each]
+    (line,) = [each for each in caplog.messages if "previous files stay active" in each]
     assert "next: Raise the limit on open files" in line
     server.reload_if_changed(now=True)
     assert (server.context is before, server.fault) == (False, "")

@@ -53,9 +53,9 @@ _IGNORED = """\
 
 A NameNode replays these operations without effect, and so does this program. No other operation is skipped: an
 operation that contradicts the namespace is an error with exit code 4. The number of ignored operations is reported as
-`ignored` in `merge --json`, `checkpoint --json` and `/status`, as the metric `ignored_total`, and in a note of `merge`.
+`ignored` in `merge --json`, `checkpoint --json` and `/status`, as the `ignored_total` metric, and in a note of `merge`.
 NameNodes log few such operations. If their number grows fast, examine the operations with `edits dump`. Tests replay
-each operation with this program and on a NameNode 2.7.3.
+each operation with this program and on a Hadoop 2.7.3 NameNode.
 """
 
 _PATHS = """\
@@ -82,8 +82,8 @@ destination ends with a slash or is `/` | moves the source into it under the sou
 | leases | by path, as the operation spells it: a rename with a slash at the end of a path removes the leases below \
 the path | by inode |
 
-One operation that a NameNode 2.7 applies is refused (exit code 5): a rename of `/a/` to a path below `/a`, which loses
-the directory. `edits recover --skip` writes edits without this operation.
+One operation that a Hadoop 2.7 NameNode applies is refused (exit code 5): a rename of `/a/` to a path below `/a`, which
+loses the directory. `edits recover --skip` writes edits without this operation.
 """
 
 

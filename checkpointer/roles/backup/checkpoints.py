@@ -136,7 +136,8 @@ class BackupCheckpoints:
             self.receiver.thaw()
             raise RoleGaveUpError(
                 f"the NameNode at {self.link.address} requires this backup node to stop",
-                hint="See the NameNode's log; usually the storage here belongs to a newer upgrade than the NameNode's.",
+                hint="See the NameNode's log; usually this node's storage belongs to a newer upgrade than the "
+                "NameNode's.",
             )
         self._ending.started(command)
         return command.signature

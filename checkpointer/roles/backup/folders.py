@@ -94,7 +94,7 @@ def initialize_storage(
     except BaseException:
         storage.unformat()
         raise
-    _LOG.info("new storage: it begins with the NameNode's image at %d", image.txid)
+    _LOG.info("the new storage begins with the NameNode's image at txid %d", image.txid)
     return image
 
 

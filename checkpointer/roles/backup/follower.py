@@ -121,7 +121,7 @@ class BackupFollower:
             try:
                 finish_in_progress(folder)
             except OSError as fault:
-                self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
+                self.storage.drop(folder, f"its edits cannot be recovered: {error_text(fault)}")
 
     def contradiction(self) -> str:
         """Return the reason why our state cannot belong to the NameNode's past; "" if the segments do not prove a
@@ -164,7 +164,7 @@ class BackupFollower:
         try:
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         except TransactionGapError as gap:
-            _LOG.warning("our image at %d is too old to continue from: %s", namespace.last_txid, gap)
+            _LOG.warning("our image at txid %d is too old to continue from: %s", namespace.last_txid, gap)
             self._fetch_image(observer, self.source.newest_image_txid())
             self._fetch_segments(namespace.last_txid + 1, target, observer)
         self._apply_local(target, observer)
@@ -285,7 +285,7 @@ class BackupFollower:
         try:
             return missing_segments(local, (), first, last)
         except TransactionGapError:
-            _LOG.debug("some of the transactions %d to %d are missing here", first, last)
+            _LOG.debug("some of the transactions %d to %d are missing on this node", first, last)
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
@@ -299,7 +299,7 @@ class BackupFollower:
         """Fetch the NameNode's image at `txid` and load it; drop the directories that cannot store it."""
         # otherwise, each check would repeat a fetch that fills the disk
         self.storage.require_space()
-        _LOG.info("fetching the image at %d", txid)
+        _LOG.info("fetching the image at txid %d", txid)
         folders = self.storage.current_folders()
         image = download_image(
             self.http_address,

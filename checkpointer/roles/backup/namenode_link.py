@@ -101,7 +101,7 @@ class NamenodeLink:
     def close(self) -> None:
         """Close the connections, which ends waiting calls."""
         for client in (self._probe, self._client):
-            # `close` blocks until a connecting client is connected.
+            # `close` waits for the end of a connection attempt.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
     def _ask(self, call: Callable[[NamenodeClient], T]) -> T:
@@ -161,8 +161,8 @@ class NamenodeLink:
                 raise
             raise NoBackupNodesError(
                 f"the NameNode at {self.address} cannot register backup nodes ({error.message})",
-                hint="NameNodes with dfs.http.policy=HTTPS_ONLY cannot. Checkpoints continue without a registration; "
-                "use the secondary role.",
+                hint="A NameNode with dfs.http.policy=HTTPS_ONLY cannot register backup nodes. Checkpoints continue "
+                "without a registration; use the secondary role.",
             ) from error
         if answer.role is not NamenodeRole.NAMENODE:
             raise CheckpointError(

@@ -56,7 +56,9 @@ class WriterCheck:
         """
         self.check_info(info)
         if epoch != self._epoch:
-            raise RemoteError(f"the writer's epoch is {epoch}, this node accepts {self._epoch}", class_name=_FENCED)
+            raise RemoteError(
+                f"the writer's epoch is {epoch}, but this node accepts epoch {self._epoch}", class_name=_FENCED
+            )
 
     def check_info(self, info: JournalInfo) -> None:
         """Refuse another layout or namespace, as `check` does."""
@@ -104,7 +106,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
         found.append(op)
         position = following
     if len(found) != count or not found:
-        problem = f"{counted(len(found), 'operation')} arrived, {count} were announced"
+        problem = f"{counted(len(found), 'operation')} arrived, but {count} were announced"
         raise CorruptOpError(problem, file=_STREAM, offset=position, txid=first_txid)
     return found
 

@@ -38,7 +38,7 @@ class StreamEvent(Enum):
     """Event that changes the state."""
 
     SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
-    SEGMENT_AFTER_GAP = "a segment began, and transactions before it are missing here"
+    SEGMENT_AFTER_GAP = "a segment began, and transactions before the segment are missing on this node"
     SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
     CONVERGED = "every written transaction is applied"
     STREAM_BROKEN = "the stream failed, or is sent to another node"

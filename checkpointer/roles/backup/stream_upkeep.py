@@ -209,7 +209,9 @@ class StreamUpkeep:
         stalled = self.pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
             # The NameNode may have lost our registration in a restart.
-            self.receiver.break_off(f"the NameNode wrote transaction {seen}; the last to arrive was {before.last_txid}")
+            self.receiver.break_off(
+                f"the NameNode wrote transaction {seen}; the last transaction that arrived was {before.last_txid}"
+            )
         if stalled or not self.link.registered:
             self.link.register(self.storage.storage_info())
             self.take_version()
@@ -292,7 +294,7 @@ class StreamUpkeep:
                 self.storage.current_folders()
             ):
                 raise
-            cause = f"no image here is intact: {error.message}"
+            cause = f"no image of this node is intact: {error.message}"
             self._start_over(_StartOver(cause, NOT_COMPARED, keeps_stream=True))
         return step()
 
@@ -355,10 +357,13 @@ class StreamUpkeep:
         self.check_past()
         position = self.receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-            self.link.withdraw(self.storage.storage_info(), f"No stream of edits arrives here ({position.reason}).")
+            self.link.withdraw(
+                self.storage.storage_info(), f"No stream of edits arrives at this node ({position.reason})."
+            )
             raise _NoStreamError(
-                f"the NameNode at {self.link.address} rolled, but no stream of edits arrived here: {position.reason}",
-                hint="Check that it can connect to dfs.namenode.backup.address of this node.",
+                f"the NameNode at {self.link.address} rolled its edit log, but no stream of edits arrived at this "
+                f"node: {position.reason}",
+                hint="Check that the NameNode can connect to dfs.namenode.backup.address of this node.",
             )
 
     def _converge(self, observer: Observer) -> None:

@@ -95,7 +95,7 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
     logs = ", ".join(map(_range, manifest.logs[:5])) or "none"
     return TransferError(
         namenode,
-        f"bad edit log manifest: {problem}; it lists {counted(len(manifest.logs), 'segment')}: {logs}",
+        f"invalid edit log manifest: {problem}; it lists {counted(len(manifest.logs), 'segment')}: {logs}",
         hint="Look for the missing edits in all directories of the NameNode's dfs.namenode.edits.dir. Do not restart "
         "the NameNode until the edits are restored or the NameNode has a newer image: docs/runbook.md, "
         '"Gap in the edits".',

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.errors import TransferError
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.proof import Witness, prove
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download_retry import DownloadRetry
+from engine.errors import CheckpointCancelledError
 from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError, error_text
@@ -27,10 +27,11 @@ from hadoop_common.names import image_name, segment_name
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
-from hadoop_rpc.namenode_protocol import RemoteEditLog
+from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
 from image_format.reader import ImageFile
 from journal.segment_file import EditLogSegment
 from journal.segment_frames import check_segment_file
+from servlets.received_files import ReceivedFile
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class Fetcher:
             StorageError: no directory is left.
         """
         if not refetch and (local := self._local_image(txid, info, witness)) is not None:
-            _LOG.info("the image at txid %d is already stored here and is not fetched", txid)
+            _LOG.info("the image at txid %d is already stored on this host and is not fetched", txid)
             return local, False
         folders = self._storage.image_folders()
         fetch = partial(
@@ -158,21 +159,51 @@ class Fetcher:
         _LOG.info("%s needed, %d fetched", counted(len(found), "segment"), self._fetched)
         return found
 
-    def optional_segments(
-        self, logs: Sequence[RemoteEditLog], info: StorageInfo, witness: Witness, *, cancelled: Callable[[], bool]
+    def for_archive(
+        self,
+        base_txid: int,
+        info: StorageInfo,
+        manifest: Callable[[int], EditLogManifest],
+        *,
+        cancelled: Callable[[], bool],
     ) -> None:
-        """Fetch the segments `logs` for an archive; a failed fetch leaves a gap there, but the checkpoint continues.
+        """Fetch the missing segments up to `base_txid`, which only an archive needs, from our oldest file on.
+
+        A fault is only logged, and no directory is dropped; the next checkpoint fetches the missing segments.
+
+        Args:
+            manifest: returns the NameNode's segments from a txid on.
 
         Raises:
-            TransferCancelledError: `cancelled()` became true.
-            StorageError: no directory is left.
+            TransferCancelledError, CheckpointCancelledError: `cancelled()` became true.
         """
         try:
-            self.segments(logs, info, witness, refetch=False, cancelled=cancelled)
+            images, held = self._storage.held_images(), self._storage.segments()
+            since = min([*(each.txid + 1 for each in images), *(each.first for each in held)], default=base_txid + 1)
+            logs = manifest(since).logs if since <= base_txid else ()
+        except CheckpointCancelledError:
+            raise
+        except (HdfsError, OSError) as fault:
+            _LOG.warning("edits before the NameNode's image are not fetched for the archive: %s", error_text(fault))
+            return
+        present = {(each.first, each.last) for each in held}
+        for log in logs:
+            if (
+                not log.in_progress
+                and since <= log.first <= log.last <= base_txid
+                and (log.first, log.last) not in present
+            ):
+                self._archived(log, info, cancelled)
+
+    def _archived(self, log: RemoteEditLog, info: StorageInfo, cancelled: Callable[[], bool]) -> None:
+        try:
+            # without retries, because the next checkpoint also fetches a missing segment
+            self._download(log, info, self._storage.edits_folders(), cancelled)
         except TransferCancelledError:
             raise
-        except TransferError as fault:
-            _LOG.warning("edits before the NameNode's image will be missing in the archive: %s", fault)
+        except HdfsError as fault:
+            name = segment_name(log.first, log.last)
+            _LOG.warning("%s is not fetched for the archive, which may lack these edits: %s", name, fault)
 
     def _segment(
         self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]
@@ -184,8 +215,17 @@ class Fetcher:
             if verdict.holds:
                 return local
             _LOG.info("%s will be fetched again: %s", local, verdict.reason)
-        fetch = partial(
-            download_segment,
+        segment = self.settings.retry.run(partial(self._download, log, info, folders, cancelled), cancelled)
+        for folder, reason in segment.missing_in(folders):
+            self._storage.drop(folder, reason)
+        _LOG.debug("fetched %s", name)
+        self._fetched += 1
+        return segment.paths[0]
+
+    def _download(
+        self, log: RemoteEditLog, info: StorageInfo, folders: Sequence[Path], cancelled: Callable[[], bool]
+    ) -> ReceivedFile:
+        return download_segment(
             self._address,
             log.first,
             log.last,
@@ -194,14 +234,8 @@ class Fetcher:
             timeout=self.settings.timeout,
             throttle=self._throttle,
             cancel=cancelled,
-            check=partial(_check_segment, log=log, name=name),
+            check=partial(_check_segment, log=log, name=segment_name(log.first, log.last)),
         )
-        segment = self.settings.retry.run(fetch, cancelled)
-        for folder, reason in segment.missing_in(folders):
-            self._storage.drop(folder, reason)
-        _LOG.debug("fetched %s", name)
-        self._fetched += 1
-        return segment.paths[0]
 
 
 def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:

@@ -15,7 +15,6 @@ from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout
 from engine.merge import MergeResult, Observer
-from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from journal.segment_file import EditLogSegment
@@ -46,8 +45,8 @@ class MergeFailures:
             if self.count <= max_retries:
                 raise
             raise RoleGaveUpError(
-                f"{counted(self.count, 'merge')} in a row failed, but dfs.namenode.checkpoint.max-retries allows only "
-                f"{max_retries}; the last one: {error}",
+                f"failed merges since the last success: {self.count}, but dfs.namenode.checkpoint.max-retries "
+                f"allows only {max_retries}; last error: {error}",
                 hint=self.fault.hint or "Find the cause, then start the daemon again.",
             ) from error
         self.count = 0
@@ -56,7 +55,7 @@ class MergeFailures:
         """Return the problems that require an operator's attention, one sentence each."""
         if not self.count:
             return []
-        return [Alarm(f"{counted(self.count, 'merge')} in a row failed, the last one: {self.fault}", self.fault.hint)]
+        return [Alarm(f"failed merges since the last success: {self.count}; last error: {self.fault}", self.fault.hint)]
 
 
 def merge_checkpoint(

@@ -30,7 +30,7 @@ from checkpointer.errors import TransferError
 from checkpointer.merging.engines import load_ahead
 from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress
-from checkpointer.roles.secondary.agreement import finalized_after, needed_logs
+from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
@@ -57,7 +57,7 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
-from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
+from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, NamenodeClient
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, read_operations
@@ -302,10 +302,10 @@ class SecondaryRole:
             if ours is None or newest != ours.txid:
                 witness = self._witness(cancelled)
                 life = witness.active_life()
-                manifest = self._calls.call(lambda client: client.edit_log_manifest(0), cancelled)
+                manifest = self._manifest(cancelled)(0)
                 # do not purge images of a lost past in favour of the NameNode's images
                 self._guard.leave_lost_past(witness, manifest.logs, if_not_compared=False)
-                self._base(newest, info, witness, life, refetch=False, cancelled=cancelled)
+                self._base(newest, info, witness, life, refetch=False, moved=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
                 self._retain()
 
@@ -323,29 +323,28 @@ class SecondaryRole:
             # After an upgrade or a failed merge, do not trust local files.
             refetch = moved or self._failures.count > 0
             try:
-                result = self._merge(signature, observer, refetch=refetch)
+                result = self._merge(signature, observer, refetch=refetch, moved=moved)
             except (TransferError, ImageFormatError) as error:
                 older = None if moved else self._older_base(signature.most_recent_checkpoint_txid, error)
                 if older is None:
                     raise
                 _LOG.error("%s; continuing from the image before it, at txid %d", error.message, older)
                 signature = replace(signature, most_recent_checkpoint_txid=older)
-                result = self._merge(signature, observer, refetch=False)
+                result = self._merge(signature, observer, refetch=False, moved=False)
             info = signature.storage_info
             self._namespace = info
             self._write_version(info, observer.cancelled)
         self._retain()
         return result
 
-    def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch the image of `signature` and the segments after it, and merge them.
+    def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool, moved: bool) -> MergeResult:
+        """Fetch the image of `signature` and the segments after it, and merge them; `moved`: see `_base`.
 
         Raises:
             HdfsError: see `checkpoint`.
         """
         info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
-        ask = partial(NamenodeClient.edit_log_manifest, since=base_txid + 1)
-        manifest = self._calls.call(ask, observer.cancelled)
+        manifest = self._manifest(observer.cancelled)(base_txid + 1)
         try:
             logs = needed_logs(manifest, signature, self._namenode)
         except TransferError:
@@ -356,8 +355,8 @@ class SecondaryRole:
         # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
-        self._fetch_for_archive(base_txid, info, witness, observer.cancelled)
-        image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
+        cancelled = observer.cancelled
+        image = self._base(base_txid, info, witness, life, refetch=refetch, moved=moved, cancelled=cancelled)
         base = ImageId(base_txid, image_md5(image))
         segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
         result = merge_checkpoint(image, segments, signature, self._storage, self._config, self._failures, observer)
@@ -371,17 +370,14 @@ class SecondaryRole:
                 result.txid,
                 verdict.reason,
             )
+        if self._config.archive.directory:
+            # before the purge; the process of the archive accepts segments in any order
+            self._fetcher.for_archive(base_txid, info, self._manifest(observer.cancelled), cancelled=observer.cancelled)
         return result
 
-    def _fetch_for_archive(
-        self, base_txid: int, info: StorageInfo, witness: NamenodeWitness, cancelled: Callable[[], bool]
-    ) -> None:
-        """Fetch the segments between our newest image and the NameNode's, which only an archive needs."""
-        ours = self._storage.latest_image()
-        if self._config.archive.directory and ours is not None and ours.txid < base_txid:
-            manifest = self._calls.call(lambda client: client.edit_log_manifest(ours.txid + 1), cancelled)
-            logs = [each for each in finalized_after(manifest, ours.txid) if each.last <= base_txid]
-            self._fetcher.optional_segments(logs, info, witness, cancelled=cancelled)
+    def _manifest(self, cancelled: Callable[[], bool]) -> Callable[[int], EditLogManifest]:
+        """Return a function that returns the NameNode's segments from a txid on."""
+        return lambda since: self._calls.call(lambda client: client.edit_log_manifest(since), cancelled)
 
     def _base(
         self,
@@ -391,10 +387,14 @@ class SecondaryRole:
         life: tuple[str, int] | None,
         *,
         refetch: bool,
+        moved: bool,
         cancelled: Callable[[], bool],
     ) -> Path:
-        """Return the NameNode's image at `txid`, and fetch it if necessary; `life` is the NameNode's process before the
-        fetch.
+        """Return the NameNode's image at `txid`, and fetch it if necessary.
+
+        Args:
+            life: the NameNode's process before the fetch.
+            moved: whether the NameNode was upgraded, so that our copy is not used even if the NameNode lacks the image.
 
         Raises:
             HdfsError: see `Fetcher.image`.
@@ -408,7 +408,8 @@ class SecondaryRole:
             image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         except TransferError as error:
             # a NameNode keeps few images, but may still have the edits that prove ours
-            proved = None if refetch or error.status not in NO_SUCH_IMAGE else self._guard.proved_copy(txid, witness)
+            unusable = moved or is_lost or error.status not in NO_SUCH_IMAGE
+            proved = None if unusable else self._guard.proved_copy(txid, witness)
             if proved is None:
                 raise
             return proved
@@ -435,7 +436,7 @@ class SecondaryRole:
     def _witness(self, cancelled: Callable[[], bool]) -> NamenodeWitness:
         return NamenodeWitness(
             self._address,
-            lambda since: self._calls.call(lambda client: client.edit_log_manifest(since), cancelled),
+            self._manifest(cancelled),
             lambda: self._calls.call(NamenodeClient.transaction_id, cancelled),
             timeout=self._config.transfer_timeout,
             cancelled=cancelled,

@@ -152,8 +152,8 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Guard that replaces a secondary's files of a lost past by the NameNode's image. Only one thread at a time may use
-    it.
+    """Guard that replaces a secondary's files of a lost past with the NameNode's image. Only one thread at a time may
+    use it.
 
     Args:
         namenode: name of the NameNode for messages.

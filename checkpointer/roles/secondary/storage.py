@@ -89,8 +89,8 @@ class SecondaryStorage:
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
                     f"{each.current} contains images or edits, but no VERSION with their namespace",
-                    hint="Find out whose directory it is, and configure another directory. If a SecondaryNameNode "
-                    "was stopped during its first checkpoint, its files can be moved away.",
+                    hint="Find out whose directory it is, and configure another directory. If the files are from a "
+                    "SecondaryNameNode that was stopped during its first checkpoint, you can move them elsewhere.",
                 )
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -329,6 +329,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
         return
     evidence = f"it contains {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
     raise ForeignDirectoryError(
-        f"{found.root} is not a checkpoint directory, but that of a NameNode, a standby or a backup node: {evidence}",
-        hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This one was not changed.",
+        f"{found.root} is not a checkpoint directory, but the directory of a NameNode, a standby or a backup node: "
+        f"{evidence}",
+        hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This directory was not changed.",
     )

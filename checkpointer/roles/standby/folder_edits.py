@@ -84,7 +84,7 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
     except OSError as fault:
         raise StorageError(
             f"{folder} cannot be read: {fault.strerror or fault}",
-            hint="Check that dfs.namenode.shared.edits.dir is mounted here and readable.",
+            hint="Check that dfs.namenode.shared.edits.dir is mounted on this host and readable.",
         ) from fault
 
 

@@ -52,7 +52,14 @@ from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError
+from journal.errors import (
+    CorruptHeaderError,
+    CorruptOpError,
+    OtherLayoutOpError,
+    SegmentError,
+    TransactionGapError,
+    UnknownOpcodeError,
+)
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -66,6 +73,8 @@ _NO_EDITS_HINT = (
 _SLICE_SECONDS = 0.25
 _LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
 """Faults of edits that a newer image of the active NameNode makes unnecessary."""
+_UNREADABLE_EDITS = (UnknownOpcodeError, OtherLayoutOpError)
+"""Faults that are not damage: every copy of the edits has them, and an operator must act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +156,7 @@ class JournalFollower:
         # held by the thread that reads or changes the namespace
         self._working = threading.Lock()
         self._closing = threading.Event()
-        self._fault = RecurringFault(_LOG, "edits are followed again", unit="tails", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits are read and applied again", unit="tails", clock=clock)
         self._open_fault = RecurringFault(_LOG, "the open segment is read again", unit="tails", clock=clock)
         self._tailed_at: float | None = None
 
@@ -278,7 +287,7 @@ class JournalFollower:
             try:
                 self._catch_up(observer)
             except _LOST_EDITS as fault:
-                if not self._rebootstrap:
+                if not self._rebootstrap or isinstance(fault, _UNREADABLE_EDITS):
                     raise
                 self._replacement.bridge(fault, self._tailer.applied_txid, self._closing.is_set)
                 self._catch_up(observer)
@@ -290,7 +299,7 @@ class JournalFollower:
             self._raise_alarm(self._describe(fault), fault)
             return False
         except Exception as fault:
-            self._raise_alarm(f"edits are not followed: {type(fault).__name__}: {fault}", fault)
+            self._raise_alarm(f"edits are not read or applied: {type(fault).__name__}: {fault}", fault)
             return False
         finally:
             self._working.release()
@@ -336,7 +345,7 @@ class JournalFollower:
             # in this order, because the second check reads whole images
             if self._nodes.active_version() is None or not all_damaged(self._storage.current_folders()):
                 raise
-            self._start_over(f"no image here is intact: {error.message}", observer, folder=NOT_COMPARED)
+            self._start_over(f"no image of this node is intact: {error.message}", observer, folder=NOT_COMPARED)
 
     def _load(self, observer: Observer) -> None:
         """Load the newest undamaged image; if the layout in VERSION is newer, convert the namespace to it."""
@@ -382,9 +391,9 @@ class JournalFollower:
             if started_over or not verdict.lost:
                 raise StorageError(
                     f"{verdict.reason}; nothing is merged or offered until this is resolved",
-                    hint="Check that a NameNode is active, and that the shared edits belong to it.",
+                    hint="Check that a NameNode is active, and that the shared edits belong to that NameNode.",
                 )
-            # damaged images are of no use as the state that the NameNode lost
+            # if every image is damaged, the files do not show the state that the NameNode lost
             folder = verdict.folder if self._storage.has_image() else NOT_COMPARED
             self._start_over(verdict.cause("the NameNode"), observer, folder=folder)
             started_over = True
@@ -440,7 +449,7 @@ class JournalFollower:
         """
         while not self._working.acquire(timeout=_SLICE_SECONDS):
             if cancelled():
-                raise CheckpointCancelledError("cancelled while another thread followed the edits")
+                raise CheckpointCancelledError("cancelled while another thread read and applied the edits")
         try:
             yield
         finally:
@@ -449,7 +458,7 @@ class JournalFollower:
     def _describe(self, fault: Exception) -> str:
         if isinstance(fault, TransactionGapError):
             return gap_alarm(fault, self._source.location, self._nodes.image_txids())
-        return f"edits are not followed: {error_text(fault)}"
+        return f"edits are not read or applied: {error_text(fault)}"
 
     def _raise_alarm(self, text: str, fault: Exception) -> None:
         known = as_hdfs_error(fault)

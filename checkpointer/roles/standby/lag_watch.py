@@ -58,5 +58,8 @@ class LagWatch:
             return
         who = "the journal contains" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
-        text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
+        text = (
+            f"no edit was applied for {waited:.0f} s: the last applied transaction is {applied}, but {who} "
+            f"transaction {newest}"
+        )
         self._fault.occurred(text, hint="Check what delays the edits; other alarms may show the cause.", txid=applied)

@@ -74,8 +74,8 @@ class LogRoller:
             return False
         if self._rolled_at_txid == applied:
             self._raise(
-                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: after a roll, no "
-                f"newer finalized segment arrived in {self._location}"
+                f"{address} is at txid {self.active_txid}, but the last applied transaction is {applied}: since the "
+                f"last roll, no newer finalized segment has arrived in {self._location}"
             )
             return False
         return self._roll(applied, cancelled)
@@ -96,7 +96,7 @@ class LogRoller:
             return ""
         found = self._nodes.last_txids()
         if not found:
-            text = f"no NameNode reports its last transaction, txid {applied} is the last one here"
+            text = f"no NameNode reports its last transaction; the last applied transaction is {applied}"
             hint = "Check that the NameNodes are up."
             self._silence.occurred(text, hint=hint, level=logging.WARNING, txid=applied, phase="roll")
             return ""
@@ -117,7 +117,10 @@ class LogRoller:
         except RpcError as error:
             if not cancelled():
                 ahead = self.active_txid - applied
-                text = f"{counted(ahead, 'transaction')} wait in the active's open segment, but {error.message}"
+                text = (
+                    f"{counted(ahead, 'transaction')} wait in the open segment of the active NameNode, but "
+                    f"{error.message}"
+                )
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
@@ -125,5 +128,7 @@ class LogRoller:
         self._fault.forget()
         return True
 
-    def _raise(self, text: str, hint: str = "Check that the active writes its edits to that location.") -> None:
+    def _raise(
+        self, text: str, hint: str = "Check that the active NameNode writes its edits to that location."
+    ) -> None:
         self._fault.occurred(text, hint=hint, txid=self._applied, phase="roll")

@@ -302,7 +302,7 @@ class NameNodes:
                     self._active = node
                     first = signature.current_segment_txid
                     _LOG.info(
-                        "%s rolled its edit log, txid %d begins",
+                        "%s rolled its edit log; the new segment begins at txid %d",
                         node.address,
                         first,
                         extra={"txid": first, "phase": "roll", "target": node.address},

@@ -138,7 +138,7 @@ class StandbyRole(StoredRole):
             self._storage.release()
             raise
         if not self.targets:
-            _LOG.warning("no other NameNode is configured; images remain here")
+            _LOG.warning("no other NameNode is configured; images remain on this host")
 
     def close(self) -> None:
         """Stop a running tail, and release the namespace and the storage."""

@@ -68,7 +68,7 @@ def section(work: ReportData) -> ReportSection:
         (
             (
                 "The storage policy is the file's own policy, or the policy of the nearest ancestor that has one. "
-                "The erasure coding policy is the one that applied when the file was written."
+                "The erasure coding policy is the policy that applied when the file was written."
             ),
         ),
     )
@@ -78,7 +78,7 @@ def _of_directories(work: ReportData, policy: str, name: str, title: str, headin
     """Make the table of the directories on which a policy is set, if there are any."""
     most = work.options.top
     rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
-    words = "The files below, except those below another directory with its own policy."
+    words = "A row counts the files below its directory, except those below another directory with its own policy."
     heads = (path(), text(policy, heading), *CONTENT)
     return [first_rows(name, title, heads, rows, most=most, text=words)] if rows else []
 

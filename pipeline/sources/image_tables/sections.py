@@ -165,7 +165,7 @@ def open_files(host: HostImage, part: TablePart, marks: Marks) -> _Rows:
     if (slots < 0).any():
         missing = list(leases)[int(np.flatnonzero(slots < 0)[0])]
         place = host.image.place("FILES_UNDERCONSTRUCTION")
-        raise place.error(RecordError, f"a lease of inode {missing}, which is missing in the image", 0)
+        raise place.error(RecordError, f"a lease of inode {missing}, which is missing from the image", 0)
     mine = part.cut(host.count)
     leased = slots[(slots >= mine.start) & (slots < mine.stop)]
     wanted = np.union1d(np.flatnonzero(marks & kernel.OPEN) + mine.start, leased).tolist()
