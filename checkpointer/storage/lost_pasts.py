@@ -96,8 +96,7 @@ def link_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | N
     linking = _contents(names, only)
     if not linking:
         return None
-    files = [*linking, *(md5_name(name) for name in linking if md5_name(name) in names)]
-    begun = (folder for folder in folders_aside(root, parent)[-1:] if _has_only_links(folder, current, files))
+    begun = (folder for folder in folders_aside(root, parent)[-1:] if _has_only_links(folder, current))
     target = next(begun, None) or _new_folder(root / parent)
     for name in linking:
         # a segment that is being written may be renamed during the loop
@@ -126,10 +125,13 @@ def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]
     return sorted(name for name in found if only is None or name in only)
 
 
-def _has_only_links(folder: Path, current: Path, names: Iterable[str]) -> bool:
-    """Return whether an incomplete `link_aside` left `folder`: all its files with these `names` are the same files."""
-    same = [_is_same(folder / name, current / name) for name in names if (folder / name).exists()]
-    return bool(same) and all(same)
+def _has_only_links(folder: Path, current: Path) -> bool:
+    """Return whether an interrupted `link_aside` left `folder`: all its images and edits are still in `current`.
+
+    A folder with any other file may contain another lost past, and two lost pasts must not be mixed.
+    """
+    names = {path.name for path in folder.iterdir()} - {PROVENANCE}
+    return bool(names) and all(_is_same(folder / name, current / name) for name in names)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -76,6 +76,21 @@ def test_links_of_a_killed_attempt_are_completed(tmp_path: Path) -> None:
     assert (other / older.name).samefile(older)
 
 
+def test_two_lost_pasts_are_not_mixed(tmp_path: Path) -> None:
+    """A start-over was interrupted after the fetch; retention has purged an image when the next past is lost."""
+    image(tmp_path / "current", 3, "bb" * 16)
+    purged = image(tmp_path / "current", 5, "aa" * 16)
+    folder = link_aside(tmp_path)
+    assert folder is not None
+    for name in (purged.name, md5_name(purged.name)):
+        (tmp_path / "current" / name).unlink()
+    later = image(tmp_path / "current", 9, "cc" * 16)
+    other = link_aside(tmp_path)
+    assert other is not None
+    assert not (folder / later.name).exists()
+    assert (other / later.name).samefile(later)
+
+
 @pytest.mark.parametrize("step", ["rename", "unlink"])
 def test_image_moved_without_hard_links_keeps_its_digest_file(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -99,7 +99,7 @@ class BackupFollower:
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
-        if self._linked is None or self._linked[0] != (txid, folder):
+        if self._linked is None or self._linked[0] != (txid, folder) or not all(map(Path.is_dir, self._linked[1])):
             # After a kill, our files would otherwise be purged in favour of the NameNode's image. After a failed
             # attempt, the image with this name is the NameNode's.
             self._linked = (txid, folder), self.storage.link_aside(folder, only=doomed)

@@ -161,6 +161,7 @@ class PastGuard:
 
     Attributes:
         lost: record of the last time that this node started over; None if it has never started over.
+        alarm: while our images are not used, the alarm with its hint; otherwise "".
     """
 
     namenode: str
@@ -170,17 +171,9 @@ class PastGuard:
     lost: LostPast | None = field(init=False, default=None)
     # why this node must start over, until the NameNode's image is stored
     _verdict: PastVerdict | None = field(init=False, default=None)
+    alarm: str = field(init=False, default="")
     # folders of failed attempts to start over, which contain the links to our files
     _linked: list[Path] = field(init=False, default_factory=list)
-
-    @property
-    def alarm(self) -> str:
-        """Alarm while our images are not used, with a hint; "" otherwise."""
-        verdict = self._verdict
-        if verdict is None:
-            return ""
-        where = ", ".join(map(str, self.storage.image_folders())) or "the checkpoint directories"
-        return Alarm(f"{verdict.cause(self.namenode)}; the images in {where} are not used", _LOST_HINT)
 
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
@@ -206,10 +199,11 @@ class PastGuard:
 
     def start_over(self, verdict: PastVerdict) -> None:
         """Stop using images and edits, as `verdict` requires; `replace` sets them aside."""
-        is_new = not self.storage.is_lost
-        self._verdict, self.storage.is_lost = verdict, True
-        if is_new:
+        where = ", ".join(map(str, self.storage.image_folders())) or "the checkpoint directories"
+        self.alarm = Alarm(f"{verdict.cause(self.namenode)}; the images in {where} are not used", _LOST_HINT)
+        if not self.storage.is_lost:
             _LOG.warning("%s", self.alarm)
+        self._verdict, self.storage.is_lost = verdict, True
         self.on_start_over()
 
     def replace(self, txid: int, fetch: Callable[[], T]) -> T:
@@ -227,7 +221,7 @@ class PastGuard:
         fetched = fetch()
         aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=self._linked)
         self.lost = LostPast.of(verdict.cause(self.namenode), (*self._linked, *aside))
-        self._verdict, self.storage.is_lost, self._linked = None, False, []
+        self._verdict, self.storage.is_lost, self._linked, self.alarm = None, False, [], ""
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
         return fetched
