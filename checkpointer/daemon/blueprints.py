@@ -146,12 +146,8 @@ class RoleImages:
 
     def find_image(self, txid: int) -> Path | None:
         names = (image_name(txid), image_name(txid, rollback=True))
-        paths = (folder / name for folder in self._role.image_folders() for name in names)
-        path = next((path for path in paths if path.is_file()), None)
-        if path is not None:
-            # raises an error if the images do not belong to the NameNode's past
-            self._role.latest_image()
-        return path
+        paths = (folder / name for folder in self._role.serving_folders() for name in names)
+        return next((path for path in paths if path.is_file()), None)
 
     def latest_image(self) -> Path | None:
         return self._role.latest_image()

@@ -110,6 +110,9 @@ class CheckpointRole(Protocol):
     def image_folders(self) -> list[Path]:
         """Return the `current` folders of the usable storage directories."""
 
+    def serving_folders(self) -> list[Path]:
+        """Return `image_folders`; raise StorageError if their images do not belong to the NameNode's past."""
+
     def latest_image(self) -> Path:
         """Return the newest image; a StorageError explains why it is missing."""
 

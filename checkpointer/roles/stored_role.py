@@ -30,6 +30,10 @@ class StoredRole(ABC):
     def image_folders(self) -> list[Path]:
         return self._storage.current_folders()
 
+    def serving_folders(self) -> list[Path]:
+        # these roles set the images of a lost past aside at once
+        return self.image_folders()
+
     def latest_image(self) -> Path:
         return self._storage.latest_image().path
 

@@ -92,6 +92,9 @@ class FakeRole:
     def image_folders(self) -> list[Path]:
         return []
 
+    def serving_folders(self) -> list[Path]:
+        return self.image_folders()
+
     def latest_image(self) -> Path:
         raise StorageError("no image")
 

@@ -193,6 +193,10 @@ class SecondaryRole:
     def image_folders(self) -> list[Path]:
         return self._storage.image_folders()
 
+    def serving_folders(self) -> list[Path]:
+        self._storage.refuse_lost()
+        return self._storage.image_folders()
+
     def latest_image(self) -> Path:
         return self._newest_image().path
 
@@ -372,7 +376,7 @@ class SecondaryRole:
             )
         if self._config.archive.directory:
             # before the purge; the process of the archive accepts segments in any order
-            self._fetcher.for_archive(base_txid, info, self._manifest(observer.cancelled), cancelled=observer.cancelled)
+            self._fetcher.for_archive(base_txid, info, self._manifest(cancelled), cancelled=cancelled)
         return result
 
     def _manifest(self, cancelled: Callable[[], bool]) -> Callable[[int], EditLogManifest]:
@@ -424,12 +428,9 @@ class SecondaryRole:
         """
         if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
             return None
-        if isinstance(error, TransferError):
-            damaged = (
-                isinstance(error.__cause__, ImageFormatError | ImageRejectedError) or error.status in NO_SUCH_IMAGE
-            )
-            if not damaged:
-                return None
+        refused = isinstance(error, TransferError) and error.status not in NO_SUCH_IMAGE
+        if refused and not isinstance(error.__cause__, ImageFormatError | ImageRejectedError):
+            return None
         held = (each.txid for each in self._storage.held_images() if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
 
