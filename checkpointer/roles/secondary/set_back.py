@@ -207,7 +207,7 @@ class PastGuard:
         self.on_start_over()
 
     def replace(self, txid: int, fetch: Callable[[], T]) -> T:
-        """Replace our images by the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
+        """Replace our images with the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
 
         Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place. If they cannot
         be linked into the folder for the lost past before, nothing is fetched.
