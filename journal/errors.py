@@ -81,10 +81,17 @@ class OpTooLargeError(JournalError):
         super().__init__(problem, file=file, offset=offset, txid=txid)
 
 
-class UnknownOpcodeError(CorruptOpError):
-    """An opcode that no supported release writes."""
+class UnreadableOpError(CorruptOpError):
+    """An operation with a correct checksum that other software wrote, so that every copy of the segment contains it."""
 
-    default_hint = "Use a release of this program that supports this operation, or fetch the segment again."
+
+class UnknownOpcodeError(UnreadableOpError):
+    """An operation with a correct checksum, but an opcode that no supported release writes."""
+
+    default_hint = (
+        "The bytes are as they were written, so another copy of the segment does not help. Use a release of this "
+        "program that supports this operation."
+    )
 
     def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
         super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)
@@ -97,7 +104,7 @@ FOREIGN_OP_HINT = (
 )
 
 
-class OtherLayoutOpError(CorruptOpError):
+class OtherLayoutOpError(UnreadableOpError):
     """An operation with a correct checksum, but with the fields of a layout other than the layout in the header.
 
     The default hint is for operations of Hadoop 3 in a segment with a header of Hadoop 2.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -13,6 +14,7 @@ from hadoop_common.names import image_name
 from journal.binary_codec import encode_op
 from journal.segment_file import list_segments
 from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header
+from journal.segment_frames import CHECKSUM_SIZE, iter_frames
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, stub, stub_config, write_edits
@@ -34,9 +36,17 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def write_an_unknown_opcode(path: Path) -> None:
+def damage_an_opcode(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[HEADER_SIZE] = 120
+    path.write_bytes(content)
+
+
+def write_an_unknown_opcode(path: Path) -> None:
+    damage_an_opcode(path)
+    content = bytearray(path.read_bytes())
+    end = next(iter_frames(content, HEADER_SIZE, len(content))).end - CHECKSUM_SIZE
+    content[end : end + CHECKSUM_SIZE] = crc32(content[HEADER_SIZE:end]).to_bytes(CHECKSUM_SIZE, "big")
     path.write_bytes(content)
 
 
@@ -63,7 +73,7 @@ def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path, lose: Callabl
     return last
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, cut_header, flip_a_bit])
+@pytest.mark.parametrize("lose", [Path.unlink, cut_header, flip_a_bit, damage_an_opcode])
 def test_image_is_fetched_if_edits_are_missing_or_damaged(
     stub: NameNodeStub, tmp_path: Path, lose: Callable[[Path], object]
 ) -> None:

@@ -52,14 +52,7 @@ from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.errors import (
-    CorruptHeaderError,
-    CorruptOpError,
-    OtherLayoutOpError,
-    SegmentError,
-    TransactionGapError,
-    UnknownOpcodeError,
-)
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError, UnreadableOpError
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -73,8 +66,6 @@ _NO_EDITS_HINT = (
 _SLICE_SECONDS = 0.25
 _LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
 """Faults of edits that a newer image of the active NameNode makes unnecessary."""
-_UNREADABLE_EDITS = (UnknownOpcodeError, OtherLayoutOpError)
-"""Faults that are not damage: every copy of the edits has them, and an operator must act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +278,7 @@ class JournalFollower:
             try:
                 self._catch_up(observer)
             except _LOST_EDITS as fault:
-                if not self._rebootstrap or isinstance(fault, _UNREADABLE_EDITS):
+                if not self._rebootstrap or isinstance(fault, UnreadableOpError):
                     raise
                 self._replacement.bridge(fault, self._tailer.applied_txid, self._closing.is_set)
                 self._catch_up(observer)
