@@ -17,7 +17,7 @@ from flask import Blueprint, jsonify
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.console_clusters import console_clusters
-from console.cluster_page import ClusterPage, Peer, PeerAnswer
+from console.cluster_page import Cluster, ClusterPage, Peer, PeerAnswer
 from console.model import Level, NodePage, PageCell
 from hadoop_common.configuration import Configuration, ConfigurationError
 from namenode_stub.ports import free_port
@@ -49,7 +49,7 @@ def beans(state: str, txid: int) -> dict[str, dict[str, object]]:
 
 
 def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
-    page = ClusterPage({"ns1": lambda: answers})
+    page = ClusterPage([Cluster("ns1", lambda: answers)])
     query(page)
     return page
 
@@ -222,6 +222,8 @@ def test_cluster_with_a_faulty_configuration_is_shown_until_it_is_repaired(
     assert [panel.text for panel in found.panels] == ["", ""]
     assert [panel.rows[0][0].text for panel in found.panels] == ["a:9870", "b:9870"]
     assert not any("cannot be queried" in each.title for each in found.attention)
+    assert [panel.title for panel in found.panels] == [f"{name}:9870 ({folder})" for name, folder in folders.items()]
+    assert found.cluster == ", ".join(panel.title for panel in found.panels)
 
 
 def test_console_does_not_start_without_a_usable_configuration(tmp_path: Path) -> None:
