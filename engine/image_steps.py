@@ -46,7 +46,7 @@ def write_verified(
 
     Raises:
         InconsistentSnapshotsError: the image cannot be repaired.
-        InconsistentNamespaceError: snapshots refer to removed inodes, except in mode `AS_HADOOP`.
+        InconsistentNamespaceError: snapshots refer to removed inodes, except in `AS_HADOOP` mode.
         ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()

@@ -46,7 +46,7 @@ def verify_loadable(
 
 
 def _expected_digest(path: Path) -> bytes | HdfsError:
-    """Return the contents of an image's digest file, or the error of reading it."""
+    """Return the contents of an image's digest file, or the error that prevents reading the file."""
     try:
         return read_md5_file(path)
     except HdfsError as fault:
@@ -54,7 +54,7 @@ def _expected_digest(path: Path) -> bytes | HdfsError:
 
 
 class ImageVerification:
-    """Verification of an open image; a context manager that ends before the image is closed.
+    """Verification of an open image, as a context manager that must exit before the image is closed.
 
     The verification runs in a thread that `start` starts.
 

@@ -9,7 +9,7 @@ from image_tools.namespace_browser import ContentTotals, Enter, LocatedInode
 
 
 class LiveBrowser(LiveInodes):
-    """The inodes of a warm namespace with the sums of its subtrees and the files that clients write."""
+    """Inodes of a warm namespace, with the sums of its subtrees and the files that clients have open for write."""
 
     def opened_a_file(self, client: str) -> bool:
         """Return whether a client has opened a file for write since the base image was written."""
@@ -28,7 +28,7 @@ class LiveBrowser(LiveInodes):
 
         Raises:
             NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: only a NameNode answers the request; see `ContentWalk.totals`.
+            ReadRefusedError: only a NameNode can answer the request; see `ContentWalk.totals`.
         """
         if place.inode.directory.typeQuotas.quotas:
             self.refuse("summing a directory with quotas by storage type")

@@ -94,7 +94,7 @@ class CreatedLists:
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Check the diff that created an inode before the inode loses its name, which snapshots retain.
+        """Check the diff that created an inode, before the inode loses a name that snapshots retain.
 
         Raises:
             InconsistentNamespaceError: the diff contains an older reference to the inode, or the inode is a symlink to
@@ -206,7 +206,7 @@ class CreatedLists:
                     self.changes_since(directory, snapshot_id)
 
     def check_moved(self, row: int, latest: int) -> None:
-        """Check the directories below an inode that moves away from a name in the newest snapshot.
+        """Check the directories below an inode that is about to lose its name in the newest snapshot by a move.
 
         Hadoop 2.7 computes the quota usage of these directories.
 
@@ -225,7 +225,7 @@ class CreatedLists:
         return [directory for directory in left if self._diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
-        """Return the ids of the snapshots that count an inode's quota usage; `CURRENT_STATE` is the present state.
+        """Return the ids of the snapshots in which an inode's quota usage counts; `CURRENT_STATE` is the present state.
 
         Args:
             known: results by row, which are reused and extended.

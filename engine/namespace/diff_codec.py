@@ -81,7 +81,7 @@ class DiffDecoder:
     """Decoder of the diffs of one inode at a time.
 
     Args:
-        load: returns the rows of inode ids.
+        load: returns the rows of the given inode ids.
         place: notes the directory of a row.
         references: references that deleted lists may contain.
         note_older: called when older diffs of a directory are decoded, with the directory's row, these diffs, and the

@@ -24,7 +24,8 @@ class DiffRecorder:
     Attributes:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff received a name whose last snapshot is older than the diff.
-        leads_to_removed: whether snapshots may refer to an inode without a record; a NameNode cannot load that image.
+        leads_to_removed: whether snapshots may refer to an inode without a record; a NameNode cannot load an image with
+            this fault.
         lists_blocks_of_moved: whether a snapshot receives the block list of a moved file, as in Hadoop 3.3 and later.
     """
 

@@ -204,7 +204,7 @@ class DiffStore:
         return diffs
 
     def directory(self, row: int) -> DirectoryDiffs:
-        """Return the diffs of a directory, which the caller is about to change."""
+        """Return the diffs of a directory for the caller to change."""
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
@@ -214,7 +214,7 @@ class DiffStore:
         return diffs
 
     def file(self, row: int) -> FileDiffs:
-        """Return the diffs of a file, which the caller is about to change."""
+        """Return the diffs of a file for the caller to change."""
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
@@ -237,7 +237,7 @@ class DiffStore:
         self._rows_at[snapshot_id].add(row)
 
     def newest(self, row: int) -> DirectoryDiff:
-        """Return the newest diff of a directory, which the caller is about to change."""
+        """Return the newest diff of a directory for the caller to change."""
         self._dirty.add(row)
         return self.known(row)[-1]
 
@@ -253,7 +253,7 @@ class DiffStore:
                 yield from filter(None, map(self.encoder.reference, diff.deleted.values()))
 
     def directories_read(self) -> list[int]:
-        """Return the rows of directories whose diffs were read or created, in that order."""
+        """Return the rows of the directories whose diffs were read or created, in the order of these events."""
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
 
     def known(self, row: int) -> list[DirectoryDiff]:

@@ -52,7 +52,7 @@ class Namespace:
         strings: the string table of the image, to which new names in edits are appended.
         rules: settings of the cluster that affect replay.
         allocator: allocator of its large arrays; None if unlimited.
-        finder: returns a fast finder of many open files of the base image, if one is available.
+        finder: returns a fast finder of many open files of the base image, or None if none is available.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules apply (layout version -64 and newer).
@@ -162,9 +162,9 @@ class Namespace:
         return row
 
     def snapshot_root(self, path: str) -> int:
-        """Return the directory of an operation on snapshots (FSDirectory.unprotectedResolvePath).
+        """Return the directory that an operation on snapshots names (FSDirectory.unprotectedResolvePath).
 
-        Later Hadoop 3 releases accept `/.reserved/...` as its path.
+        In later Hadoop 3 releases, the operation's path may begin with `/.reserved`.
         """
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
             return self.directory(path)
