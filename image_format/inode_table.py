@@ -376,7 +376,7 @@ class InodeTable:
     # ---- records -------------------------------------------------------------------------------------------
 
     def dirty_rows(self) -> DirtyRows:
-        """Return the rows to write, which are changed or new, and not dropped."""
+        """Return the rows to write: the changed and new rows that were not dropped."""
         counts = count_dirty(self.rows, self.count)
         found = [self.allocator.zeros(count, np.int64) for count in counts]
         ascending = list_dirty(self.rows, self.count, *found)

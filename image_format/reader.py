@@ -233,7 +233,7 @@ class ImageFile:
         return None if entry is None else self._read(entry)
 
     def read_around_cache(self) -> None:
-        """Bypass the page cache for large sections from now on, if it can hold only a part of the file.
+        """From now on, bypass the page cache for large sections if the cache can hold only a part of the file.
 
         Other reads of the INODE section then probably go to scattered places, where reading ahead would take longer
         than the read itself. For a compressed image, do nothing.

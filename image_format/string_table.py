@@ -19,7 +19,10 @@ _NOWHERE = BufferOrigin(section="STRING_TABLE")
 
 
 def last_serial(count: int) -> int:
-    """Return the largest serial in a table of `count` strings with one id space, which may lack ids (`StringTable`)."""
+    """Return the largest possible serial in a table of `count` strings with one id space.
+
+    Ids may be missing; see `StringTable`.
+    """
     return min(MAX_SERIAL, _RACING_THREADS * count)
 
 

@@ -55,7 +55,10 @@ def tiles(section: Section, slices: Iterable[Section]) -> bool:
 
 
 def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
-    """Return the streams of a section of a compressed image: one stream, or one for each sub-section that tiles it."""
+    """Return the compressed streams of a section.
+
+    Each sub-section is a separate stream if the sub-sections tile the section; otherwise, the section is one stream.
+    """
     slices = sub_sections_of(entries, section)
     return slices if slices and tiles(section, slices) else (section,)
 

@@ -26,7 +26,7 @@ _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
 """Maximum number of requests for one kernel in a process, because some kernels cannot be compiled or stored."""
 _MIN_MEMORY: Final = 1 << 30
-"""Free memory in bytes that the compiler requires; it uses about half of it."""
+"""Free memory in bytes without which no compiler is started; the compiler uses about half of this memory."""
 
 
 class Request(NamedTuple):
