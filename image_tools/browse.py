@@ -62,7 +62,9 @@ class ImageBrowser(NamespaceBrowser):
         self.erasure_policies = policies_of(self._records.erasure_coding())
 
     def find(self, path: bytes) -> Place:
-        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Ignore repeated slashes.
+        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if it is missing.
+
+        Ignore repeated slashes.
 
         Raises:
             RecordError: a record along the path is damaged.

@@ -82,7 +82,7 @@ class LocatedInode(NamedTuple):
 
 
 class SnapshotFolder(NamedTuple):
-    """The folder `.snapshot` of `directory`, which is None if the path has no directory.
+    """The `.snapshot` folder of `directory`; `directory` is None if the path has no directory.
 
     Attributes:
         snapshots: the directory in each snapshot, under the name of the snapshot; None if the directory is not

@@ -1,7 +1,7 @@
 """Templates for printing messages; with the same template, a kernel prints usual records and Python unusual records.
 
 A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
-conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
+conditions after a `decide_utf8` step, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
 supports, means that a field is true. Steps print values as Hadoop's viewers do: numbers are signed as in Java, and
 absent numbers have their default.
 """

@@ -144,7 +144,7 @@ def reported_replication(file: pb.INodeFile) -> int:
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None for no policy."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None if no policy is set."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)

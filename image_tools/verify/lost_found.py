@@ -18,7 +18,10 @@ _MODE = 0o700
 
 
 def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
-    """Remove the records of unreachable inodes; return the changes by inode id. The next pass removes references."""
+    """Remove the records of unreachable inodes; return the changes by inode id.
+
+    The next pass removes the references to these inodes.
+    """
     slots = tree.reach.unreachable().tolist()
     for slot in slots:
         fixes.replace("INODE", *tree.inodes.span(slot), b"")
