@@ -51,7 +51,7 @@ def decode_payload(payload: bytes) -> BookieRecord:
 class JournalFile(Closeable):
     """The journal file at `path`, which is created if it is missing.
 
-    A partial record that a crash left at the end is truncated. A damaged record before complete records raises an
+    A partial record that a crash left at the end is removed. A damaged record before complete records raises an
     error.
 
     Raises:

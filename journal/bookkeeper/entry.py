@@ -57,7 +57,7 @@ class EntryCodec:
     """Codec of the entries of one ledger.
 
     Args:
-        password: password of the ledger, used only for the digest type MAC.
+        password: password of the ledger, used only for the MAC digest type.
     """
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:

@@ -16,7 +16,7 @@ from journal.errors import JournalError, JournalInUseError
 
 
 class MaxTxid:
-    """The znode `maxtxid` at `path`."""
+    """The `maxtxid` znode at `path`."""
 
     def __init__(self, path: str, znodes: ZNodes) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class MaxTxid:
 
 
 class CurrentInprogress:
-    """The znode `CurrentInprogress` at `path`.
+    """The `CurrentInprogress` znode at `path`.
 
     Args:
         location: location of the journal, for errors.

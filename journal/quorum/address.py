@@ -44,7 +44,7 @@ class QuorumAddress:
         # The standard library cannot parse a `qjournal:` URI; see `uri_scheme`.
         scheme, _, rest = uri.partition("://")
         authority, _, path = rest.partition("/")
-        # as in Hadoop, a %20 in the path is a space of the name on the JournalNodes
+        # as in Hadoop, a %20 in the path is a space in the name on the JournalNodes
         journal_id = unquote(path)
         if scheme.lower() != SCHEME:
             raise _fault(uri, f"its scheme is not {SCHEME}:")
