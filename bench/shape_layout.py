@@ -43,7 +43,7 @@ class Shape:
 
 
 PLAIN = Shape("plain", per_directory=50)
-"""The shape for measurements and tests that need no other one."""
+"""Default shape for measurements and tests."""
 
 SCATTERED = "scattered"
 """The shape that is also a mix of `python -m bench`, measured on an image of this shape."""
