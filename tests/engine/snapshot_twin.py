@@ -81,8 +81,9 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Translator of steps into operations that fit the tree; it applies each operation to its tree immediately. Without
-    `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and `can_join`.
+    """Translator of steps into operations that are possible in the tree; it applies each operation to its tree
+    immediately. Without `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and
+    `can_join`.
     """
 
     def __init__(self, root: Node, last_inode_id: int, *, hadoop3: bool) -> None:

@@ -1,4 +1,4 @@
-"""Images that do not fit in the page cache are read around it, with the same results and the same faults."""
+"""Images that do not fit in the page cache are read without the page cache, with the same results and faults."""
 
 from __future__ import annotations
 
