@@ -36,10 +36,10 @@ def verify_loadable(
     inodes: InodePieces | None,
     before_section: Callable[[], None],
 ) -> None:
-    """Raise RecordError if a NameNode cannot load the image; `converted` is the image at the layout of its index.
+    """Raise RecordError if a NameNode cannot load the image; `converted` is the image in the layout of its index.
 
     Args:
-        inodes: results of a check of the records of INODE; None if they are not checked yet.
+        inodes: results of a check of the INODE records; None if the records are not checked yet.
     """
     check_loadable(converted, index, before_section, inodes)
     remember_loadable(image.identity, whole=index is not None)

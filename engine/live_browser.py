@@ -16,7 +16,7 @@ class LiveBrowser(LiveInodes):
         return self.namespace.table.pool.find(client.encode("utf-8", "replace")) >= 0
 
     def has_open_file_in_base(self, client: str) -> bool:
-        """Return whether a client has a file open for write that has not changed since the base image was written."""
+        """Return whether any file that a client has open for write is unchanged since the base image was written."""
         name, index = client.encode("utf-8", "replace"), self.index
         slots = index.slots_of(self.namespace.leases.unread_ids())
         data, place = index.inode_buffer.data, index.place("INODE")

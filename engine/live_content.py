@@ -48,7 +48,7 @@ from image_tools.namespace_browser import (
 )
 
 _BATCH = 20_000
-"""Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
+"""Number of untouched inodes of one directory that are counted at a time; counting them takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
 """Maximum number of directories whose subtrees one kernel call sums."""
 _MAX_INODES = 50_000

@@ -24,11 +24,11 @@ from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildIds, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
-"""Maximum number of a directory's changed names that a reader reads at a time, which takes about 0.1 s."""
+"""Maximum number of a directory's changed names that a reader reads at a time; reading them takes about 0.1 s."""
 _MAX_REFERENCES = 5_000
 """Maximum number of renamed inodes with snapshots that a reader reads at a time in one directory."""
 _MAX_SCANNED = 5_000_000
-"""Maximum number of inodes in a base image that a reader may scan for parent directories, which takes about 0.1 s."""
+"""Maximum number of base inodes that a reader may scan for parent directories; the scan takes about 0.1 s."""
 
 
 class LiveInodes(NamespaceBrowser):

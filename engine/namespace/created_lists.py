@@ -38,7 +38,7 @@ class CreatedLists:
 
     @property
     def may_be_inconsistent(self) -> bool:
-        """Whether `changes_since` may raise for any directory."""
+        """Whether `changes_since` may raise an error for any directory."""
         return bool(self._strays) or bool(self._shared) or self._diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
@@ -62,7 +62,7 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a created name belongs to a ghost; a NameNode terminates if another inode gets the name."""
+        """Return whether a created name belongs to a ghost; if another inode receives the name, a NameNode stops."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 

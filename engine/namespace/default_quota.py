@@ -1,4 +1,4 @@
-"""The namespace quota that Hadoop's loader gives to a directory with storage type quotas only.
+"""The namespace quota that Hadoop's loader gives to a directory that has only storage type quotas.
 
 Replay maintains only quotas, not their usage. An image contains no usage, because a NameNode computes the usage when it
 loads the image.

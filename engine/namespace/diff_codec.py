@@ -140,7 +140,7 @@ class DiffDecoder:
         return diffs
 
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
-        """Read `count` diffs and return them oldest first; in the image the newest comes first."""
+        """Read `count` diffs and return them oldest first; in the image, the newest diff is first."""
         newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
         # Decode the deleted inodes in one call, because there may be many.
         gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)

@@ -17,7 +17,7 @@ from image_format.layout import LayoutVersion, supports
 
 
 class DiffRecorder:
-    """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
+    """Recorder of snapshot diffs, which also makes the changes to the tree that diffs must record.
 
     In all methods, `latest` is the id of the newest snapshot that contains a path; see `SnapshotLookup`.
 
