@@ -76,7 +76,7 @@ def _pieces(ids: Ids) -> Iterator[Ids]:
 
 
 def _bounds(sizes: list[int]) -> Ids:
-    """Return the starts of consecutive items of these sizes, and the end of the last."""
+    """Return the starts of consecutive items of these sizes, and the end of the last item."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds

@@ -82,7 +82,7 @@ class InodeTable:
 
     Attributes:
         changed: rows whose place, size or `SPECIAL` mark changed since `changes` was 0, in order and possibly repeated.
-            The array holds only the first changes, and is empty if the rows are not needed.
+            The array contains only the first changes, and is empty if the rows are not needed.
         changes: number of these changes, including changes that did not fit into `changed`.
     """
 

@@ -55,7 +55,7 @@ def _remember(known: OrderedDict[FileIdentity, T], identity: FileIdentity, value
 
 
 def known_digest(identity: FileIdentity) -> bytes | None:
-    """Return the MD5 (16 bytes) of the file with an identity, or None if this process has not computed it."""
+    """Return the MD5 (16 bytes) of the file with this identity, or None if this process has not computed it."""
     with _guard:
         return _digests.get(identity)
 

@@ -13,7 +13,7 @@ from image_format.varint import encode_delimited, iter_records, parse_message, r
 # Records contain serials of users, groups and xattr names in 24 bits.
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
-# Maximum number of threads of a NameNode that assign a serial to the same string at the same moment.
+# Maximum number of NameNode threads that assign a serial to the same string at the same moment.
 _RACING_THREADS = 64
 _NOWHERE = BufferOrigin(section="STRING_TABLE")
 

@@ -64,7 +64,7 @@ def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Se
 
 
 def sub_section_faults(entries: Sequence[Section]) -> list[str]:
-    """Return the faults of the sub-sections in `entries`, on which a NameNode fails when it loads in parallel."""
+    """Return the faults of the sub-sections in `entries` that make a NameNode fail when it loads them in parallel."""
     sections = [entry for entry in entries if not is_sub_section(entry.name)]
     faults = []
     for section in sections:

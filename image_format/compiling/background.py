@@ -3,8 +3,8 @@
 A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
 compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks the file, and the compiler
-inherits the lock. A process that finds the file locked repeats its request at a later kernel call. A full socket or the
-end of a process may lose a request. A lost request costs only time, because requests are repeated.
+inherits the lock. A process that finds the file locked repeats its request at a later kernel call. A request may be
+lost if a socket is full or a process ends. A lost request costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
