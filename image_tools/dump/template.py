@@ -142,7 +142,7 @@ def separate() -> PrintStep:
 
 
 def decide_utf8(field: str) -> PrintStep:
-    """Return a step that determines whether a field's bytes are UTF-8, for conditions `name?`."""
+    """Return a step that determines whether a field's bytes are UTF-8, for `name?` conditions."""
     return PrintStep(kernel.TELL, field)
 
 
@@ -176,7 +176,7 @@ class RecordTemplate:
     """A compiled template.
 
     Attributes:
-        kinds: functions for kinds of words, by their number in `program`.
+        kinds: functions that return words, by the number of the kind in `program`.
 
     Args:
         message: type of the records.
