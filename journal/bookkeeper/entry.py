@@ -117,7 +117,7 @@ def _crc32c_table() -> tuple[int, ...]:
 
 
 def _digest(kind: DigestType, password: bytes) -> tuple[Callable[[bytes, bytes], bytes], int]:
-    """Return the function from head and payload to the digest, and the size of the digest in bytes."""
+    """Return the function that computes a digest from head and payload, and the size of the digest in bytes."""
     match kind:
         case DigestType.CRC32:
             return lambda head, payload: zlib.crc32(payload, zlib.crc32(head)).to_bytes(8, "big"), 8

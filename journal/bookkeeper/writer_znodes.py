@@ -45,7 +45,7 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """Lower the value below `txid` if it is `txid`, because the segment of `txid` is empty."""
+        """If the value is `txid`, lower the value, because the segment of `txid` is empty."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)

@@ -77,7 +77,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
 
 
 NO_SEGMENT = 0
-"""A txid at which no segment begins, because txids start at 1, so that a node's response only shows its namespace."""
+"""A txid at which no segment begins, because txids start at 1; a node's response then shows only its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:
