@@ -135,7 +135,11 @@ class _Clock:
                 self._settle()
 
     def at(self, op: EditOp) -> int | None:
-        """Return the time of `op`, or else of the nearest earlier or, if none exists, later operation with a time."""
+        """Return the time of `op`.
+
+        If `op` has no time, return the time of the nearest earlier operation with a time, or else of the nearest later
+        operation.
+        """
         time = op_time(op)
         if time is not None:
             self._known = time
