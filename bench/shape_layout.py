@@ -66,7 +66,7 @@ SHAPES = {
 
 
 class Layout:
-    """Ids and paths of a shape with a number of files: the root, chains of directories, files.
+    """Ids and paths of the inodes of a shape with a given number of files: the root, chains of directories, files.
 
     Files that exist only in snapshots follow.
     """
