@@ -38,7 +38,7 @@ def identity_at(path: Path) -> FileIdentity | None:
 
 
 def remember_digest(path: Path, md5: bytes) -> None:
-    """Remember the digest of a file under its final name, computed from its bytes.
+    """Remember a digest that was computed from the bytes of a file, which already has its final name.
 
     Nothing is remembered if the identity cannot be read.
     """
