@@ -72,8 +72,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations with kernels, and compare the result with the image or the error of plain replay.
 
-    All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`, and all
-    segments in the deep tier.
+    All arrays are in files, as if they exceeded a memory limit. The check replays half of the segments `in_pieces`, and
+    all segments in the deep tier.
 
     Args:
         ignored: number of operations without effect in plain replay.

@@ -157,7 +157,7 @@ class SnapshotTwin:
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """Return whether files may be joined: in a snapshot, Hadoop 2.7 then has a created name without an inode and
+        """Return whether files may be joined: with snapshots, Hadoop 2.7 keeps a created name without an inode, and
         stops.
         """
         return self.hadoop3 or not any(self.snapshots.values())
