@@ -165,9 +165,10 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes that have a diff of a snapshot or, for `NO_SNAPSHOT`, that lost all diffs.
+        """Return the rows of inodes with a diff of a snapshot or, for `NO_SNAPSHOT`, of inodes that lost all diffs.
 
-        Each snapshot is queried once, when it is deleted.
+        The result omits inodes whose diffs were not read; see `unread_at`. Each snapshot is queried once, when it is
+        deleted.
         """
         loaded, noted = self._loaded, self._rows_at.pop(snapshot_id, ())
         if snapshot_id != NO_SNAPSHOT:
