@@ -57,15 +57,15 @@ class LastRemoval:
 
     Some operations remove the path only if it existed: operations on a directory above the path, and creations or
     renames with the overwrite flag, which clients usually set. The preceding operations show whether the path existed.
-    After a rename to a directory above, only a replay can show this; the search assumes that the path exists.
+    After a rename to a directory above the path, only a replay can show this; the search assumes that the path exists.
 
     Args:
         path: the clean path.
         before: later operations, and the operation with this transaction id, are ignored.
 
     Attributes:
-        pending: an operation of this kind, if no preceding operation read so far concerns the path. If no earlier
-            segment concerns the path either, only the image can contain it.
+        pending: an operation that removes the path only if it existed, while no preceding operation read so far
+            concerns the path. If no earlier segment concerns the path either, only the image can contain it.
     """
 
     def __init__(self, path: str, before: int | None = None) -> None:
@@ -74,7 +74,7 @@ class LastRemoval:
         self.pending: Removal | None = None
 
     def in_segment(self, ops: Iterable[EditOp]) -> Removal | None:
-        """Return the operation, or None if an earlier segment may contain it.
+        """Return the operation that removed the path, or None if an earlier segment may contain it.
 
         The caller must pass the newest segment first.
         """

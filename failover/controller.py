@@ -72,7 +72,7 @@ class Controller:
 
     @property
     def fencings(self) -> Counter[tuple[str, str]]:
-        """Return the counts of fencing attempts by method and result."""
+        """Counts of fencing attempts by method and result."""
         return self._fencing.counts
 
     def end(self) -> None:
@@ -367,5 +367,5 @@ class Controller:
 
     @property
     def data(self) -> bytes:
-        """Return the data of our lock and breadcrumb."""
+        """Data of our lock and breadcrumb."""
         return self._data

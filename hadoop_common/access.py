@@ -70,8 +70,8 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    A field that is None allows any caller. Otherwise, `networks` must contain the address, and `users` all names, of
-    the caller.
+    A field that is None allows any caller. Otherwise, `networks` must contain the caller's address, and `users` must
+    contain all names of the caller.
     """
 
     networks: frozenset[Network] | None = None

@@ -167,7 +167,9 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets, or if `scoped`, the key's form for this nameservice and NameNode."""
+    """Declare a dataclass field that is set by `key` or, if `scoped`, by the key's form for this nameservice and
+    NameNode.
+    """
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value

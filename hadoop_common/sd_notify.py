@@ -50,7 +50,7 @@ class Notifier:
         return self._send({"STATUS": _line(text)})
 
     def watchdog(self) -> bool:
-        """Report that the service is alive; required within each WatchdogSec."""
+        """Report that the service is alive; required at least once per WatchdogSec."""
         return self._send({"WATCHDOG": "1"})
 
     def _send(self, values: Mapping[str, str]) -> bool:
@@ -77,7 +77,7 @@ class Notifier:
 def watchdog_interval(environment: Mapping[str, str], pid: int) -> float | None:
     """Return the seconds between two `watchdog` calls of process `pid`: half of WATCHDOG_USEC (sd_watchdog_enabled(3)).
 
-    None if no watchdog is configured, or if it is for another process.
+    Return None if no watchdog is configured, or if the watchdog is for another process.
     """
     microseconds = environment.get("WATCHDOG_USEC", "")
     owner = environment.get("WATCHDOG_PID", "")

@@ -53,8 +53,8 @@ class ClientLink:
         self._address = address
         self._state = state
         self._lock = threading.Lock()
-        # separate from `_lock`: the thread reads responses while a caller sends a request, because a server may send
-        # responses before it reads
+        # separate from `_lock`, so that the thread can read responses while a caller sends a request; a server may send
+        # responses before it continues to read
         self._sending = threading.Lock()
         self._waiting: dict[int, _WaitingCall] = {}
         self._broken = False

@@ -141,7 +141,7 @@ class KnownToken:
 
 
 class KnownTokens(Protocol):
-    """The delegation tokens that a server knows."""
+    """The delegation tokens that are known to a server."""
 
     def known_token(self, identifier: bytes) -> KnownToken:
         """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.

@@ -28,8 +28,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. A retry cache needs the ids of client
-    and call.
+    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. A retry cache needs the ids of the
+    client and the call.
 
     Attributes:
         state_id: see `Call`.

@@ -88,7 +88,8 @@ class FileReceiver(Closeable):
             self._slice = self._pool.take()
 
     def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
-        """Check the length and the digest, then rename the file to its final name; `md5` None skips the digest check.
+        """Check the length and the digest, then rename the file to its final name. If `md5` is None, do not check the
+        digest.
 
         Raises:
             ImageRejectedError: length, digest or content is wrong.

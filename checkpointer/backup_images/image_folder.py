@@ -35,7 +35,7 @@ def surplus(
     `keep` is 0, no image is removed.
 
     `current` is the image that the NameNode sent. If the NameNode was `set_back`, images with higher txids belong to
-    its lost past. Then the newest `keep` images of each past remain.
+    its lost past. In this case, the newest `keep` images of each past remain.
     """
     if not keep:
         return []

@@ -86,8 +86,8 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
-    """Return the union of the nodes' segments, without those of another namespace. Without a majority, return an error,
-    because a minority may lack finalized segments.
+    """Return the union of the nodes' segments, except segments of another namespace. Without a majority, return an
+    error, because a minority may lack finalized segments.
     """
     asked = list(nodes)
     answering = [node for node in asked if not node.fault and node.same_namespace is not False]

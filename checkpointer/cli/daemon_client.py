@@ -69,13 +69,13 @@ def find_daemon(conf_dir: Path, role: Role | None, *, warns: bool = True) -> Dae
 
 
 def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> DaemonAddresses:
-    """Return the addresses in the present configuration, then the `known` addresses, with its faults."""
+    """Return the addresses and faults of the present configuration, with the `known` addresses last."""
     try:
         found = find_daemon(conf_dir, role, warns=False)
     except ConfigurationError as error:
         return replace(known, faults=error.faults)
     except HdfsError:
-        # the previous login remains, and a request reports why it is not sufficient
+        # keep the previous login; a request reports why this login is not sufficient
         return known
     return replace(found, urls={**found.urls, **known.urls})
 

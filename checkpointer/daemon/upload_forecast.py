@@ -94,14 +94,14 @@ class UploadForecast:
                         alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
                         now = self._wall()
                         self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
-        # only now, because an attempt may run at the same time
+        # set this last, because an attempt may run at the same time
         self.updated = True
 
     def settings_fault(self, cancelled: Callable[[], bool]) -> str:
         """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
 
-        While no NameNode is known to be active, a former active NameNode that does not answer counts as active, and as
-        having its former settings.
+        While no NameNode is known to be active, the last active NameNode is assumed to be active with unchanged
+        settings if it does not answer.
 
         Raises:
             TransferCancelledError: `cancelled()` became true.
@@ -213,8 +213,8 @@ class UploadForecast:
         return "" if known is None else known.state
 
     def unread_edits(self, txid: int) -> str:
-        """Describe the edits after `txid` in the active's open segment, which a standby does not read; "" if there are
-        none.
+        """Describe the edits after `txid` in the active NameNode's open segment, which a standby does not read; "" if
+        there are none.
         """
         with self._lock:
             found = [each.written_txid for each in self._known.values() if each.state == _ACTIVE]

@@ -135,7 +135,8 @@ class PastWatch:
             runs = recorder.unproven()
         # The bounds of segments are known without reading the open segment.
         witness = self._witness(runs if full else ())
-        # Queried before the comparison: a process that is still running afterwards ran throughout the comparison.
+        # Query this before the comparison, because a process that is still running afterwards ran throughout the
+        # comparison.
         lives = witness.lives() if deep else {}
         verdict = prove(
             runs,

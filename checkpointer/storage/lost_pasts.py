@@ -78,9 +78,9 @@ def link_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | N
     """Link the files that `set_aside` moves into a folder below `root`/`parent`, before the NameNode's image replaces
     an image of the same name.
 
-    After a kill, the folder contains the whole lost past: as soon as the NameNode's image is stored, retention may
-    purge the files in `root`/current. They remain there until `set_aside`, so that the directory still has an image
-    after a kill or a failed fetch. On a file system without hard links, move the files.
+    If the process is killed, the folder still contains the whole lost past, although retention may purge the files in
+    `root`/current as soon as the NameNode's image is stored. They remain there until `set_aside`, so that the directory
+    still has an image if the process is killed or the fetch fails. On a file system without hard links, move the files.
 
     Args:
         parent, only: see `set_aside`.
@@ -141,7 +141,9 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -> None:
-    """Link a file of `current` with its digest file, if any, into the folder `target`, unless the file is there."""
+    """Link a file of `current` with its digest file, if any, into the folder `target`, unless `target` contains the
+    file.
+    """
     try:
         for each in (*digests, name):
             if not (target / each).exists():

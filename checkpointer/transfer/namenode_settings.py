@@ -1,7 +1,7 @@
 """A NameNode's settings, which its web server reports at /conf, and their comparison with our settings of replay.
 
 Operations do not contain the settings of replay. An image that was replayed with other settings differs from the
-NameNode's namespace, and later edits may not apply to it: a NameNode that starts from such an image may stop.
+NameNode's namespace. A NameNode that starts from this image may stop, because it may be unable to apply later edits.
 """
 
 from __future__ import annotations

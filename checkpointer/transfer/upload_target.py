@@ -124,8 +124,8 @@ class UploadTarget:
 
         `refusal` is the reason why the NameNode refused the image. Hadoop never accepts an image at a txid that it
         refused as too recent. Therefore, an image refused as too recent is also settled, and only a newer image can
-        follow. A rollback image has no successor, so the uploader offers a refused rollback image again: the concurrent
-        upload that caused the refusal may have failed.
+        follow. A rollback image has no successor, so the uploader offers a refused rollback image again, because the
+        concurrent upload that caused the refusal may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS

@@ -12,8 +12,8 @@ An offer ends in one of these ways:
 A NameNode may refuse our image because it has another checkpointer's image. Then this checkpointer is not primary for
 the NameNode, and offers nothing to it for a while. This module prevents these faults:
 
-- An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
-  replay, or that does not answer when they are compared.
+- An image is sent that was not confirmed immediately before.
+- An image is sent to a NameNode whose settings of replay differ, or which does not answer when they are compared.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
 - A fault at one target aborts a transfer to another target.
 - An image is sent in shadow mode.
@@ -50,7 +50,7 @@ _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 _WATCH_SECONDS = 5.0
 # maximum wait for a NameNode's settings; a NameNode that does not answer in time receives no image
 _SETTINGS_SECONDS = 20.0
-# maximum number of rounds, one for each failover during an offer; the next poll serves the remaining NameNodes
+# maximum number of rounds, one for each failover during an offer; the next poll offers the image to the other NameNodes
 _MAX_ROUNDS = 3
 
 # Returns whether the NameNode at an HTTP address accepts images now; None if unknown.

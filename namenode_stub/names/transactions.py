@@ -33,8 +33,8 @@ class Transactions:
     """The only way to change the namespace; thread-safe.
 
     `perform` encodes, applies and then logs a change, so that a refused change leaves no trace. If a fault occurs after
-    the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log, and the
-    log is authoritative.
+    the namespace has begun to change, `fail_stop` trips and service ends, because memory may then differ from the log,
+    which is authoritative.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.

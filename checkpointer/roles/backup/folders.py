@@ -31,7 +31,7 @@ class FailedFolders:
         self._failures.append((folder, error_text(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
-        """Drop the failed directories, but keep the last directory."""
+        """Drop the failed directories, but never the last remaining directory."""
         while self._failures:
             folder, reason = self._failures.popleft()
             if folder.parent in storage.roots and len(storage.roots) > 1:

@@ -328,7 +328,8 @@ class BackupRole(StoredRole):
         self._parts.upkeep.check()
 
     def prepare(self) -> None:
-        """Drop failed storage directories, but keep the last directory; retry dropped directories if configured.
+        """Drop failed storage directories, but never the last remaining directory; retry dropped directories if
+        configured.
 
         Without a stream, checks are rare, so this method also queries the NameNode's newest transaction.
         """
@@ -389,7 +390,7 @@ class BackupRole(StoredRole):
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:
-    """Return access rules for streams without Kerberos. They allow hosts, because the configuration does not name the
-    NameNode's user.
+    """Return access rules for streams without Kerberos. The rules allow hosts, because the configuration does not name
+    the NameNode's user.
     """
     return AccessRules(config.access.hosts)

@@ -1,9 +1,10 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
 `SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
-used any longer, but remain in place until the NameNode's image is stored. A failed fetch or a kill leaves them there,
-and the next attempt or the next start proves the loss again. Before the fetch, all images and edits are linked into the
-folder for the lost past: once the NameNode's image is stored, a restarted daemon has no proof of the loss.
+used any longer, but remain in place until the NameNode's image is stored. If the fetch fails or the process is killed,
+they remain there, and the next attempt or the next start proves the loss again. Before the fetch, all images and edits
+are linked into the folder for the lost past, because a restarted daemon has no proof of the loss once the NameNode's
+image is stored.
 
 The proof depends on the origin of an image:
 
@@ -210,7 +211,7 @@ class PastGuard:
         """Replace our images with the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
 
         Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place. If they cannot
-        be linked into the folder for the lost past before, nothing is fetched.
+        first be linked into the folder for the lost past, nothing is fetched.
 
         Raises:
             StorageError: no directory is left for images or for edits.
