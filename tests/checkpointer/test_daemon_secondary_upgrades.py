@@ -43,7 +43,7 @@ def test_checkpoint_with_old_edits_and_a_new_layout(case: Case, c_time: int, tmp
             result = secondary.checkpoint()
             assert (result.state, result.details["txid"]) == (TriggerState.DONE, node.recorded_end)
             newest = secondary.role.latest_image()
-            # the stub refuses what no NameNode loads, even if Hadoop made it
+            # the stub refuses an image that no NameNode can load, even if Hadoop made this image
             accepted = "SUCCESS" if verify_image(newest).valid else "failed"
             assert list(result.details["uploads"].values()) == [accepted]
             assert case.differences(newest) == []

@@ -1,4 +1,6 @@
-"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer prints the recording."""
+"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer prints the same output as for the
+recording.
+"""
 
 from __future__ import annotations
 

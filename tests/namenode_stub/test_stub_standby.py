@@ -114,7 +114,7 @@ def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: 
         watching = dataclasses.replace(asking(active), lag_alarm=0.1)
         active.namespace.mkdirs("/a")
         last = active.namespace.transactions.last_txid
-        # an active in safe mode does not roll
+        # an active NameNode in safe mode does not roll
         active.active.administration.set_safe_mode(on=True)
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))

@@ -122,8 +122,8 @@ def test_acknowledged_changes_survive_a_takeover_on_bookkeeper(tmp_path: Path, m
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new active NameNode
-    continues.
+    """Check that a takeover loses no acknowledged operation; the old active NameNode is fenced, and the new active
+    NameNode continues.
     """
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
