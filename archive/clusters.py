@@ -2,8 +2,7 @@
 
 An archive belongs to one cluster. It contains objects of two clusters if files of two archives were copied to the same
 place. Two clusters can also begin an archive at the same moment in a store without conditional writes. The archive then
-contains objects of both clusters if a writer was killed before it had compared its objects with the objects of the
-other writer.
+contains objects of both clusters if a writer was killed before it had compared its objects with the other writer's.
 
 An image's VERSION identifies its cluster, but edits do not. Edits belong to a cluster if they and its images form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not

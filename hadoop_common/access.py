@@ -203,7 +203,7 @@ class AccessPolicy:
     `blocked`.
 
     Attributes:
-        principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
+        principals: the configuration key of each full principal; `_HOST` in a principal means the caller's host.
         own: whether a caller with the server's short name matches.
         lists: users and groups.
         needed: lists that must all contain the caller.

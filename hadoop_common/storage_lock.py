@@ -96,7 +96,7 @@ def _holder(descriptor: int) -> str:
 
 
 class StorageLock:
-    """The lock of the storage directory `directory`; a context manager.
+    """The lock of a storage directory; a context manager.
 
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so that a
     NameNode and this program exclude each other. A release removes the lock file, as a NameNode does at its exit. A

@@ -89,7 +89,7 @@ class Throttle:
                 return
             changes = self._changes
             self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
-            # the transfer of the previous piece may take all of its booked time; this is not a stall
+            # the transfer of the previous piece may last for all of its booked time; this is not a stall
             credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
             if (now := self._clock()) - self._booked_until > last + credit:
                 self._booked_until = now - credit

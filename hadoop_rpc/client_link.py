@@ -203,7 +203,7 @@ class ClientLink:
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
         finally:
-            # whatever the reason, callers must stop waiting for responses
+            # after any fault, callers must stop waiting for responses
             with self._lock:
                 self._fail(reason)
             with self._sending:

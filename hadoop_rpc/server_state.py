@@ -95,7 +95,7 @@ class Call:
     """A call to perform: `body` is the request message of `method` in `protocol`.
 
     Attributes:
-        state_id: newest transaction that the client has seen; None if the client does not use consistent reads.
+        state_id: newest transaction that the client has observed; None if the client does not use consistent reads.
     """
 
     call_id: int

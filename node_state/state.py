@@ -62,7 +62,7 @@ class TargetState:
 
     Attributes:
         txid: newest image that the NameNode has or does not need; -1 before the first image. `rollback_txid` is the
-            same for rollback images.
+            newest such rollback image.
         held_txid: newest image that the NameNode is known to have; -1 if unknown, or if another daemon sent a newer
             image.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
@@ -268,8 +268,8 @@ class CheckpointRecord:
             upload.
         latency_seconds: time from the last checkpoint's trigger until its image had its final name.
         healed: inconsistencies that the last checkpoint healed. `healed_total` is the number in all checkpoints.
-        ignored: number of operations of the last checkpoint that have no effect, neither here nor on a NameNode.
-            `ignored_total` is the number in all checkpoints.
+        ignored: number of operations of the last checkpoint that have no effect, neither in this merge nor on a
+            NameNode. `ignored_total` is the number in all checkpoints.
         uploaded_at: time of the last upload that a NameNode accepted. `uploads`, `upload_failures` and `uploaded_bytes`
             are totals.
         last_error: last fault of a checkpoint, an upload or a job; a success does not clear it.

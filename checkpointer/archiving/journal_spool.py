@@ -134,8 +134,8 @@ class JournalSpool:
             self._open.out.flush()
 
     def _has_news(self) -> bool:
-        """Return whether the journal may have new operations. Query the journal only if a comparison would read several
-        segments.
+        """Return whether the journal may have new operations. If a comparison reads only one segment, return True
+        without a query.
         """
         if not self._tail or (self._open is not None and self._open.first <= self._tail[0].txid):
             return True
@@ -152,7 +152,7 @@ class JournalSpool:
         if self._tail:
             return txid
         if txid == self._begin and self._finished:
-            # nothing shows whether the journal continues the copies
+            # without a common operation, it is unknown whether the journal continues the copies
             self.begin(txid)
         self._finish()
         self._next = txid

@@ -45,7 +45,7 @@ class NoAnswerError(TransferError):
 
 
 def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
-    """Add the option --role, whose default is None; `text` is its help."""
+    """Add the --role option, whose default is None; `text` is its help."""
     names = click.Choice([role.value for role in Role])
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
 

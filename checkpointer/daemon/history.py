@@ -95,7 +95,7 @@ def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:
 
 
 def history_blueprint(history: DaemonHistory) -> Blueprint:
-    """Return the blueprint of GET /history; its parameter `days` limits the entries."""
+    """Return the blueprint of GET /history; its `days` parameter limits the entries."""
     blueprint = Blueprint("history", __name__)
 
     @blueprint.get("/history")

@@ -219,6 +219,8 @@ class PastWatch:
 
 
 def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the active NameNode's process if it is one of `lives`, so that its past is the same; otherwise None."""
+    """Return the active NameNode's process if it is one of `lives`, so that its past is unchanged; otherwise, return
+    None.
+    """
     life = witness.active_life()
     return life if life is not None and life in lives.items() else None

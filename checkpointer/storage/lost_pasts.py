@@ -1,7 +1,7 @@
 """Images and edits that are set aside instead of deleted, so that an operator can examine them.
 
 Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode, for example because
-every image is damaged, are moved to `not_compared`, because the NameNode may still have their past.
+every image is damaged, are moved to `not_compared`. The NameNode may still have their past.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -
 
 
 def _move(source: Path, target: Path) -> None:
-    # a rename to another link of the same file would keep both links
+    # a rename to another link of the same file would leave both links
     if _is_same(source, target):
         source.unlink()
     else:

@@ -91,7 +91,7 @@ def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = 
 def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
     """Describe the first setting of replay that differs from ours; "" if there is none."""
     ours = {
-        # a release that knows these keys lists them among its values, at least with their defaults
+        # a release that supports these keys lists them among its values, at least with their defaults
         SNAPSHOT_CAPTURE_OPENFILES.name: rules.capture_open_files,
         SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: rules.skip_access_time_changes,
     }

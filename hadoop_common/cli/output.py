@@ -142,7 +142,7 @@ def listening_options(port: int) -> Callable[[F], F]:
 
 
 def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
-    """Load Hadoop's configuration like `read_configuration`, and use its TLS settings for all connections."""
+    """Load Hadoop's configuration as `read_configuration` does, and use its TLS settings for all connections."""
     # most commands do not read a configuration, and loading certificates is slow
     from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config

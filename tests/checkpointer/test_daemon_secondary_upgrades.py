@@ -59,7 +59,7 @@ def test_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None:
     with node, Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().state is TriggerState.DONE
         assert layout_of(secondary.role.latest_image()) == before.layout_version
-        # During the rolling upgrade, images stay readable for the old release, and VERSION does not change.
+        # During the rolling upgrade, images remain readable for the old release, and VERSION does not change.
         node.rolling_upgrade = True
         node.per_roll = 8
         assert secondary.checkpoint().state is TriggerState.DONE

@@ -442,8 +442,8 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Check that our elector becomes active only after its NameNode, and stays active no longer than its last
-        confirmation allows.
+        """Check that our elector becomes active only after its NameNode, and does not remain active for longer than its
+        last confirmation allows.
         """
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:

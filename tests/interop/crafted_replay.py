@@ -183,8 +183,8 @@ class CraftedReplay:
     def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
         """Return whether Hadoop stops at inconsistent snapshot diffs, which our merge heals (docs/snapshots.md).
 
-        `--as-hadoop` stops at the same operation, or at any operation if Hadoop cannot write the image, and a NameNode
-        loads our image if the merge made one.
+        `--as-hadoop` must stop at the same operation, or at any operation if Hadoop cannot write the image. If our
+        merge made an image, a NameNode must load it.
         """
         stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         stops_there = theirs.txid in (None, stopped.txid) and "are inconsistent with its children" in stopped.error

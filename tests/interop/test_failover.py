@@ -121,7 +121,8 @@ class Rounds:
     def stop_zookeeper(self, active: str, other: str) -> None:
         """Stop ZooKeeper for three timeouts, during which both NameNodes keep their states.
 
-        If the host is so busy that a session ends before its client is connected again, either NameNode may win.
+        If the host is so busy that a session ends before its client is connected again, either NameNode may become
+        active.
         """
         before, owner = (self.begun(active), self.begun(other), self.fencings()), self.pair.owner()
         sessions = {name: self.reported(name, _CONNECTED) for name in (active, other)}

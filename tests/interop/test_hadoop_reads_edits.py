@@ -49,7 +49,7 @@ def recorded(case: Case) -> list[str]:
 
 
 def check_readable(case: Case) -> None:
-    """Skip a recording whose edits name a storage type that these servers do not know (NVDIMM, since -67)."""
+    """Skip a recording whose edits name a storage type that these servers do not support (NVDIMM, since -67)."""
     if LAYOUT == -66 and any("<STORAGETYPE>5</STORAGETYPE>" in line for line in recorded(case)):
         pytest.skip("the edits contain a quota for NVDIMM storage")
 

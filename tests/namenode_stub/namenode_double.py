@@ -71,7 +71,7 @@ class NamenodeDouble(RecordedNamespace):
         state: HA state; a NameNode that is not active refuses rolls and images.
         started_at: start of its process as its /jmx reports it, in ms since the epoch; None to omit the time.
         recent: period and number of transactions for which it refuses images as too recent; None to accept every image.
-            As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
+            As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid is refused permanently.
         reaches_nodes: whether streams reach backup nodes; with Kerberos, Hadoop's NameNodes cannot log in to backup
             nodes.
         reports, ended: values received by errorReport and endCheckpoint.

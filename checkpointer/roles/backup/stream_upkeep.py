@@ -1,7 +1,7 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from the link and the receiver, so it does not depend on the previous check, except that it repeats a failed
+state from the link and the receiver. It does not depend on the previous check, except that it repeats a failed
 start-over.
 
 - The first time that the NameNode is behind our transactions, a batch may be in progress. The second time, or if no
@@ -193,7 +193,8 @@ class StreamUpkeep:
         before = self.receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self.link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            # The NameNode counts a batch when all its journals have stored it, so a live stream may be one batch ahead.
+            # The NameNode counts a batch when all its journals have stored it, so a running stream may be one batch
+            # ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
                 self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that this node has")
                 self.start_over(

@@ -411,7 +411,7 @@ class SecondaryRole:
         try:
             image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         except TransferError as error:
-            # a NameNode keeps few images, but may still have the edits that prove ours
+            # a NameNode keeps few images, but may still have the edits that prove our image
             unusable = moved or is_lost or error.status not in NO_SUCH_IMAGE
             proved = None if unusable else self._guard.proved_copy(txid, witness)
             if proved is None:

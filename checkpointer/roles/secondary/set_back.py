@@ -2,9 +2,9 @@
 
 `SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
 used any longer, but remain in place until the NameNode's image is stored. If the fetch fails or the process is killed,
-they remain there, and the next attempt or the next start proves the loss again. Before the fetch, all images and edits
-are linked into the folder for the lost past, because a restarted daemon has no proof of the loss once the NameNode's
-image is stored.
+they remain there, and the next attempt or the next start proves the loss again. Once the NameNode's image is stored, a
+restarted daemon has no proof of the loss. Therefore, all images and edits are first linked into the folder for the lost
+past.
 
 The proof depends on the origin of an image:
 

@@ -53,7 +53,7 @@ class StandbyRole(StoredRole):
     """Role that makes checkpoints from the edits that the active NameNode shares in a directory or a journal
     (`CheckpointRole`).
 
-    A tail job applies new edits to a namespace that stays in memory.
+    A tail job applies new edits to a namespace that remains in memory.
 
     Args:
         config: settings from the cluster's configuration files.

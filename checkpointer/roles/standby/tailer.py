@@ -1,9 +1,9 @@
 """The tail of the shared edits, which keeps a warm namespace up to date and stops where a rolling upgrade begins.
 
 The state consists of the namespace's last txid, and of a rolling upgrade's START or FINALIZE in a segment that is not
-applied completely. Both operations take effect at the end of their segment. The tailer does not apply them in an open
-segment (`_held_at`), because the rollback image ends with the segment that contains START, and the end of an open
-segment is unknown.
+applied completely. Both operations take effect at the end of their segment. The rollback image ends with the segment
+that contains START. The tailer does not apply the two operations in an open segment (`_held_at`), because the end of
+this segment is unknown.
 
 `rollback_due` stops the tail, and `rollback_made` allows it to continue. If the process is killed between the two, a
 restart reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
