@@ -115,7 +115,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # the next operation is damaged, which raises an error with its position, or operations have no lengths
+    # the next operation is damaged, so that this raises an error with its position, or operations have no lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)

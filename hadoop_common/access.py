@@ -199,8 +199,8 @@ class MachineList:
 class AccessPolicy:
     """The callers that may use a resource.
 
-    A caller must match `principals`, `own` or `lists` unless all three are empty. A caller must also pass `needed` and
-    `blocked`.
+    A caller must match `principals`, `own` or `lists` unless all three are empty. A caller must also satisfy `needed`
+    and `blocked`.
 
     Attributes:
         principals: the configuration key of each full principal; `_HOST` in a principal means the caller's host.

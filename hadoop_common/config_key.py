@@ -95,7 +95,7 @@ OPTIONAL_BYTES = ValueType(
     lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,
 )
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
-"""Sizes, which are read in bytes."""
+"""Sizes in bytes; a bare number is in megabytes."""
 NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 

@@ -144,7 +144,7 @@ def _tls_faults() -> Iterator[None]:
 
 
 class CancellableConnection(HTTPConnection):
-    """A connection of urllib3 whose connect and waits can be cancelled."""
+    """A connection of urllib3 whose connection attempt and waits can be cancelled."""
 
     def __init__(self, host: str, port: int, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)

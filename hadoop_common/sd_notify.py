@@ -14,8 +14,8 @@ _ABSTRACT = "@"
 class Notifier:
     """Thread-safe sender of a service's state.
 
-    A failed notification does not stop the service. The sender logs each failure, and only the first of a series as a
-    warning. All methods return whether the notification was sent.
+    A failed notification does not stop the service. The sender logs each failure, but only the first failure of a
+    series as a warning. All methods return whether the notification was sent.
 
     Args:
         address: value of NOTIFY_SOCKET, a path or `@name` in the abstract namespace; "" disables notifications.

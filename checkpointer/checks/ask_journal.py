@@ -71,7 +71,8 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Query the nodes without the open segment again, because the segment may have just begun; return all responses.
+    """Query the nodes that lack the open segment again, because the segment may have only just begun; return all
+    responses.
 
     If a node does not respond again within `left` seconds, use its first response.
     """

@@ -45,8 +45,8 @@ class DaemonHistory:
             self._failed(bug)
 
     def observe(self) -> None:
-        """Append the events since the last poll, derived from the difference of the states. Only one thread at a time
-        may call this method.
+        """Append the events since the last poll, derived from the difference between the states. Only one thread at a
+        time may call this method.
         """
         try:
             self._begin()

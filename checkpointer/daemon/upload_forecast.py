@@ -70,7 +70,7 @@ class UploadForecast:
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
-        # lead of each NameNode's clock, which changes rarely so that the times of one image remain equal
+        # lead of each NameNode's clock; small changes are ignored, so that the times of one image remain equal
         self._clock_ahead: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
@@ -184,7 +184,7 @@ class UploadForecast:
         return any(_is_newer(new, old) for new, old in pairs)
 
     def has_newer(self, address: str, txid: int) -> bool:
-        """Return whether a NameNode has received an image from another daemon that is newer than `txid`."""
+        """Return whether a NameNode has received an image newer than `txid` from another daemon."""
         with self._lock:
             new, old = self._last.get(address), self._own.get(address)
         return new is not None and old is not None and _is_newer(new, old) and (new.last_txid or -1) > txid

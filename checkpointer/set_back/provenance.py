@@ -1,5 +1,5 @@
-"""The file `provenance.json` next to images, which contains the edit log's runs at the end of each image for the next
-start of the daemon.
+"""The file `provenance.json` next to images, which the daemon reads at its start. It contains the edit log's runs at
+the end of each image.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class UploadTarget:
         settled: newest image of each kind that no longer needs to be offered.
         refused: newest image of each kind that the NameNode refused and does not have.
         held: newest checkpoint that the NameNode is known to have; -1 if unknown.
-        result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
-            active.
+        result: result of the last offer; "never" before the first offer, "standby" if the NameNode reported that it is
+            not active.
         error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.

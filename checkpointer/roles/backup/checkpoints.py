@@ -52,7 +52,7 @@ class _CheckpointEnd:
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if it has the image that it expects.
+        """End the checkpoint at the NameNode if the NameNode has the image that it expects.
 
         If the NameNode is unreachable, a later call retries. A refused call is not retried.
         """

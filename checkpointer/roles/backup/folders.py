@@ -99,7 +99,8 @@ def initialize_storage(
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks it.
+    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks the
+    namespace.
 
     Raises:
         StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.

@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
+    """Return the segments with transactions `first` to `last` that the storage lacks, as pairs of first and last txid.
 
     Raises:
         TransactionGapError: some transactions are missing both on this node and at the NameNode.

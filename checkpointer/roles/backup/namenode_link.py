@@ -198,7 +198,7 @@ class NamenodeLink:
         if not self.registered:
             return
         self.registered = False
-        # A separate connection, because other calls may be waiting for a hanging NameNode.
+        # Use a separate connection, because other calls may be waiting for a hanging NameNode.
         with NamenodeClient(
             self._host,
             self._port,

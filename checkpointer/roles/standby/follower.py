@@ -99,8 +99,8 @@ class StandbyDetails(RoleDetails):
 
 
 class JournalFollower:
-    """Follower that maintains the warm namespace of a standby. Tail and checkpoint exclude each other; any thread may
-    read.
+    """Follower that maintains the warm namespace of a standby. A tail and a checkpoint exclude each other; any thread
+    may read.
 
     Args:
         source: the shared edits, which the follower closes.

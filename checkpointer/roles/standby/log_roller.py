@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LogRoller:
-    """Monitor that requests a roll if edits wait at the active NameNode, but none arrived for `period` seconds
+    """Monitor that requests a roll if edits wait at the active NameNode, but none have arrived for `period` seconds
     (EditLogTailer.doWork).
 
     Only one thread at a time may use it.

@@ -9,8 +9,8 @@ this segment is unknown.
 restart reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
 
 `TailPace` determines how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer,
-up to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for
-observers sets the period to 0. A checkpointer does not need this rate, and tails at most 4 times per second. With a
+up to `dfs.ha.tail-edits.period.backoff-max`. A maximum below the period, such as 0, means no back-off. Hadoop's guide
+for observers sets the period to 0. A checkpointer does not need this rate, and tails at most 4 times per second. With a
 period below a second, the pause always grows, until an idle quorum receives about one call per second.
 """
 
