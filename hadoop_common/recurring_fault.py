@@ -106,7 +106,7 @@ class RecurringFault:
         self._log.log(level, "%s", with_next(text, hint), exc_info=bug, extra=fields)
 
     def ended(self) -> str:
-        """Record a success of the operation; return the logged sentence if the operation failed before, otherwise ""."""
+        """Record a success of the operation; return the logged sentence, or "" if the operation had not failed."""
         lasted = self._clear()
         if lasted is None:
             return ""

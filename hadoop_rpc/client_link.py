@@ -196,7 +196,7 @@ class ClientLink:
                 for event in events:
                     self._settle(event)
         except RpcProtocolError as error:
-            # it also explains why a request could not be sent
+            # this error also explains why a request could not be sent
             reason = self._refused = error
         except RpcError as error:
             reason = error
@@ -210,7 +210,9 @@ class ClientLink:
                 self._socket.close()
 
     def _receive(self) -> bytes | None:
-        """Return received bytes, and send a ping after each interval of silence; None once the connection is broken."""
+        """Return received bytes, and send a ping after each interval of silence; return None once the connection is
+        broken.
+        """
         while not self.broken:
             try:
                 return self._socket.recv(_RECEIVE_BYTES)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Protection(Enum):
-    """Protection of frames after the login; the value is the layer's bit in RFC 4752, the name is Hadoop's."""
+    """Protection of frames after the login; the value is the layer's bit in RFC 4752, and the name is Hadoop's."""
 
     AUTHENTICATION = 1
     INTEGRITY = 2

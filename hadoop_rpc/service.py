@@ -54,7 +54,7 @@ Handler = Callable[[Any, CallContext], Message]
 class Method:
     """A method of a protocol.
 
-    A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
+    A handler's RemoteError reaches the caller as its Java exception, and any other HdfsError as java.io.IOException.
 
     Attributes:
         may_wait: whether its calls may wait for a long time; a server performs these calls in separate threads.

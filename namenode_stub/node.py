@@ -147,7 +147,7 @@ class NameNodeStub:
             self._state.refuse_changes()
 
     def stop(self) -> None:
-        """Refuse changes, finalize the segment, stop serving, release the storage; a second call does nothing.
+        """Refuse changes, finalize the segment, stop serving, and release the storage; a second call does nothing.
 
         Raises:
             JournalStorageError: the edit log failed earlier, so that unacknowledged operations are lost.
@@ -246,7 +246,7 @@ class NameNodeStub:
     # ---- other states --------------------------------------------------------------------------------------
 
     def transition_to_active(self) -> None:
-        """Become active: fence other writers, apply all their edits, begin a segment, serve.
+        """Become active: fence other writers, apply all their edits, begin a segment, and serve.
 
         Raises:
             NotServingError: the node has failed, or is shutting down.

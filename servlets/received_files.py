@@ -163,7 +163,7 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary are valid; only loading needs the codec, storing does not
+            # magic and summary are valid; the codec is needed only to load the image
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:

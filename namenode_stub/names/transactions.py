@@ -98,7 +98,7 @@ class Transactions:
         return self._refusal is not None
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on. When this method returns, running changes are logged."""
+        """Refuse changes from now on. When this method returns, all running changes have been logged."""
         with self.lock:
             self._refusal = refusal
 
