@@ -251,7 +251,7 @@ class World:
             link.pipe.clear()
             link.lost.clear()
             link.requests.clear()
-            # kazoo then calls all watches; notifications without a change are not delivered
+            # kazoo then also calls all watches, but our election ignores calls that report no change
             node.notices.append(Disconnected(link.number))
         elif not self.server_up or (not self.calm and self.chance(0.3)):
             return

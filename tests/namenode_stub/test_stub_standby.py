@@ -148,7 +148,7 @@ def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
                 assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
                 assert standby.state is HAState.STANDBY
                 wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
-                # the standby did not fence the active NameNode, which it cannot replace
+                # the standby cannot replace the active NameNode, so it did not fence the active NameNode
                 active.namespace.mkdirs("/goes-on")
                 last = active.namespace.transactions.last_txid
                 wait_until(

@@ -354,7 +354,7 @@ def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum
                 standby.transition_to_active()
             assert "bootstrap-standby" in refused.value.hint
             assert standby.state is HAState.STANDBY
-        # the standby did not fence the active NameNode, which it cannot replace
+        # the standby cannot replace the active NameNode, so it did not fence the active NameNode
         assert mkdirs(active, "/b").ok
 
 
