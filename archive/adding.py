@@ -322,7 +322,7 @@ class _Addition:
     def _store_images(
         self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
     ) -> Iterator[ImageRecord]:
-        """Store the images that a restore needs, one after the other."""
+        """Store the images that a restore needs, one at a time."""
         for path in paths:
             name = parse_image(path.name)
             assert name is not None

@@ -18,7 +18,7 @@ def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str
     other variables use `look_up`.
 
     Raises:
-        ValueError: variables remain after 20 replacements, because they are nested too deep or refer to each other.
+        ValueError: variables remain after 20 replacements, because they are nested too deeply or refer to each other.
     """
     given = text
     for _ in range(MAX_SUBSTITUTIONS):

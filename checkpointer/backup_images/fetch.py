@@ -34,7 +34,7 @@ class FetchOptions:
     """Options of a fetch. `bandwidth` is in bytes per second, or 0 if unlimited; `timeout` is in seconds for each step.
 
     Attributes:
-        txid: transaction id of the image; None means the newest.
+        txid: transaction id of the image; None means the newest image.
         keep: number of images to keep; 0 keeps all.
         deep: whether to check every record of the image before it is stored.
         user: the user name for the NameNode's RPC server.

@@ -197,7 +197,7 @@ class Transactions:
         return self.fail_stop.trip(f"another NameNode has taken over: {error.message}", _FENCED_HINT)
 
     def roll(self) -> int:
-        """End the segment and start the next; return the new segment's first transaction id."""
+        """End the segment and start the next segment; return the new segment's first transaction id."""
         with self.lock:
             self._check_serving()
             try:

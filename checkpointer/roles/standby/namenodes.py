@@ -279,8 +279,8 @@ class NameNodes:
     def roll(self, cancelled: Callable[[], bool]) -> str:
         """Request that the active NameNode end its segment and begin another (rollEditLog); return its address.
 
-        Send the request first to the NameNode that was last active, then to the others, `retries` times to each
-        (EditLogTailer.MultipleNameNodeProxy).
+        Send the request first to the NameNode that was last active, then to the other NameNodes, `retries` times to
+        each (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
             RollRefusedError: no NameNode rolled its edits.
