@@ -95,7 +95,7 @@ OPTIONAL_BYTES = ValueType(
     lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,
 )
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
-"""Sizes in bytes; a bare number is in megabytes."""
+"""Sizes in bytes; the value of a key is a number of megabytes."""
 NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 
