@@ -130,7 +130,7 @@ def check_segment(
         theirs.write_bytes(plainly)
         with ImageFile.open(ours, verify_md5=False) as a, ImageFile.open(theirs, verify_md5=False) as b:
             found = [str(each) for each in ImageComparison(a, b).differences()]
-            check_update(update(ArrayAllocator()), IndexArrays.scan(a))
+            check_update(update(), IndexArrays.scan(a))
     assert found == []
 
 
