@@ -37,7 +37,7 @@ def console_clusters(conf_dirs: Sequence[Path]) -> list[Cluster]:
 
 
 class _Login:
-    """The login of this process. It is repeated until the configuration in `conf_dir` is not faulty."""
+    """The login of this process, which is repeated until the configuration in `conf_dir` is valid."""
 
     def __init__(self, conf_dir: Path) -> None:
         self._conf_dir = conf_dir
