@@ -244,7 +244,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _inode_delta(self, rows: Ids) -> InodeDelta:
-        """Return the changes of base inodes: the inodes in `rows`, unread directories that Hadoop changes on loading, and removed inodes."""
+        """Return the changes of base inodes, with unread directories that Hadoop changes on loading, and removals."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         found = [self._changed_inodes(table, rows), self._changed_inodes(unread, unread.dirty_rows().old)]
         (slots, records), (more, added) = found

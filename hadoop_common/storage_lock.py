@@ -34,7 +34,7 @@ _held_guard = threading.Lock()
 
 
 class StorageInUseError(StorageError):
-    """A storage directory that another process or object uses."""
+    """Failure to lock a storage directory that another process or object uses."""
 
 
 def storage_user(directory: Path) -> str:
