@@ -16,6 +16,7 @@ from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance
 from checkpointer.transfer.upload_target import Upload
 from engine.healing import HealedFault
+from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.json_log import JsonFormatter
@@ -344,6 +345,21 @@ def test_service_with_an_alarm_is_not_ready(service: CheckpointService, role: Fa
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
     assert service.status()["nextSteps"] == {role.raised[0]: "See docs/runbook.md#gap-in-the-edits."}
+
+
+def test_space_that_an_image_occupies_while_it_is_written_is_no_alarm(
+    service: CheckpointService, role: FakeRole
+) -> None:
+    found: dict[str, list[str]] = {}
+
+    def observed(observer: Observer) -> None:
+        for phase in ("replay", "save"):
+            observer.phase(phase, 1)
+            found[phase] = list(service.status()["alarms"])
+
+    role.no_room, role.during, role.journal = "no space for a checkpoint", observed, TRANSACTIONS
+    assert service.poll().state is TriggerState.DONE
+    assert found == {"replay": ["no space for a checkpoint"], "save": []}
 
 
 def test_a_request_does_not_succeed_while_edits_are_not_followed(service: CheckpointService, role: FakeRole) -> None:

@@ -176,6 +176,15 @@ def test_every_image_of_the_namenode_is_compared(
     assert shadow.secondary.role.targets[0].result == "never"
 
 
+def test_no_refusal_is_expected_of_an_image_that_is_never_offered(
+    node: NamenodeDouble, shadow: Shadow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(UploadForecast, "expected_refusals", lambda *_: ["the NameNode will refuse the image"])
+    end_segments(node)
+    assert shadow.secondary.service.request(force=True, wait=True).state is TriggerState.DONE
+    assert "will refuse" not in caplog.text
+
+
 def test_image_uploaded_by_another_checkpointer_is_compared(node: NamenodeDouble, shadow: Shadow) -> None:
     # at each poll, a roll, its segments and the image that contains them appear together
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED

@@ -65,6 +65,12 @@ def test_links_of_a_killed_attempt_are_completed(tmp_path: Path) -> None:
     (folder / ours.name).unlink()
     assert link_aside(tmp_path) == folder
     assert (folder / ours.name).samefile(ours)
+    # the daemon has stored more provenances since
+    for text in ("first", "second"):
+        (tmp_path / "new").write_text(text)
+        (tmp_path / "new").replace(tmp_path / "current" / PROVENANCE)
+        assert link_aside(tmp_path) == folder
+        assert (folder / PROVENANCE).read_text() == text
     # our next image with this name belongs to another lost past
     lost = (folder / ours.name).read_bytes()
     ours.unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
@@ -138,6 +139,20 @@ def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path)
             daemon.role.tail()
             assert "no known image closes the gap" in daemon.service.status()["alarms"][0]
         assert images(tmp_path / "nn2") == [0]
+
+
+def test_no_image_is_fetched_without_space(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, each tail would fill the disk."""
+    with daemon_of(stub, tmp_path) as daemon:
+        last = make_a_gap(stub, daemon, tmp_path)
+        present = shutil.disk_usage(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "disk_usage", lambda _: present._replace(free=0))
+            daemon.role.tail()
+            assert "no space for a checkpoint" in daemon.service.status()["alarms"][0]
+            assert images(tmp_path / "nn2") == [0]
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
 
 
 def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

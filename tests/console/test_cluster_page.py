@@ -173,6 +173,10 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
     def get_jmx() -> object:
         return jsonify({"beans": [{"State": "active", "LastWrittenTransactionId": 9}]})
 
+    @jmx.get("/refusing/status")
+    def refuse() -> object:
+        return jsonify({"error": "not now"}), 503
+
     fine = ProbeResult(True, "fine")
     state = health_blueprint(status=lambda: as_json(daemon_state()), live=lambda: fine, ready=lambda: fine)
     gone = free_port()
@@ -181,14 +185,16 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
             Peer(server.url, "daemon"),
             Peer(f"{server.url}/", "namenode"),
             Peer(f"{server.url}/nothing", "daemon"),
+            Peer(f"{server.url}/refusing", "daemon"),
             Peer(f"http://127.0.0.1:{gone}", "daemon"),
             Peer("nonsense", "daemon"),
         ]
-        daemon, namenode, nothing, silent, nonsense = ask_peers(peers)
+        daemon, namenode, nothing, refusing, silent, nonsense = ask_peers(peers)
     assert daemon.status is not None
     assert daemon.status["role"] == "standby"
     assert namenode.beans is not None
     assert "HTTP 404" in nothing.error
+    assert "HTTP 503" in refusing.error
     assert "no answer" in silent.error
     assert nonsense.error
 
