@@ -60,7 +60,7 @@ class PeerAnswer:
 
 
 @dataclass(slots=True)
-class Cluster:
+class ShownCluster:
     """A cluster on the page.
 
     Attributes:
@@ -77,7 +77,7 @@ class ClusterPage:
     seconds.
     """
 
-    def __init__(self, clusters: Sequence[Cluster]) -> None:
+    def __init__(self, clusters: Sequence[ShownCluster]) -> None:
         self._work = [(each, BackgroundWork(each.name, each.ask, SECONDS)) for each in clusters]
 
     def page(self) -> NodePage:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.operator_login import log_in_as_operator
-from console.cluster_page import Cluster, Peer, PeerAnswer
+from console.cluster_page import Peer, PeerAnswer, ShownCluster
 from hadoop_common.cli.output import echo, load_configuration, read_configuration
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
@@ -17,7 +17,7 @@ from site_config.checkpoint_config import CheckpointConfig
 from site_config.report import likely_role
 
 
-def console_clusters(conf_dirs: Sequence[Path]) -> list[Cluster]:
+def console_clusters(conf_dirs: Sequence[Path]) -> list[ShownCluster]:
     """Return the cluster of each configuration; the first configuration determines the login.
 
     Raises:
@@ -69,7 +69,7 @@ class _ConfiguredCluster:
         self._conf_dir = conf_dir
         self._login = login
         self._peers: list[Peer] = []
-        self.cluster = Cluster(str(conf_dir), self._ask)
+        self.cluster = ShownCluster(str(conf_dir), self._ask)
         self.fault: ConfigurationError | None = None
         try:
             self._read(warns=True)

@@ -17,7 +17,7 @@ from flask import Blueprint, jsonify
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.console_clusters import console_clusters
-from console.cluster_page import Cluster, ClusterPage, Peer, PeerAnswer
+from console.cluster_page import ClusterPage, Peer, PeerAnswer, ShownCluster
 from console.model import Level, NodePage, PageCell
 from hadoop_common.configuration import Configuration, ConfigurationError
 from namenode_stub.ports import free_port
@@ -49,7 +49,7 @@ def beans(state: str, txid: int) -> dict[str, dict[str, object]]:
 
 
 def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
-    page = ClusterPage([Cluster("ns1", lambda: answers)])
+    page = ClusterPage([ShownCluster("ns1", lambda: answers)])
     query(page)
     return page
 
