@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.section_delta import InodeDelta, SectionCuts, inode_cuts, runs
+from engine.section_delta import InodeDelta, SectionCuts, inode_cuts, merged_inodes, runs
 from image_format import array_allocator
 from image_format.array_allocator import ArrayAllocator
 from image_format.packed import Packed
@@ -50,6 +51,30 @@ def test_cuts_are_changed_records_and_runs_of_removed_records(marks: list[tuple[
     with mock.patch.object(array_allocator, "_PIECE", piece):
         cuts = cuts_of(dropped, changed, ArrayAllocator())
     assert [tuple(row) for row in np.concatenate([cuts.places, cuts.spans], axis=1).tolist()] == expected
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=20), st.data())
+def test_ranges_of_slots_are_merged_as_the_whole_section(marks: list[tuple[bool, bool]], data: st.DataObject) -> None:
+    """Each task of Spark merges a range of slots."""
+    dropped, changed = (np.array([each[i] for each in marks], np.bool_) for i in range(2))
+    index = index_of(dropped.size)
+    index.inode_buffer[:] = np.arange(index.inode_buffer.size) % 251
+    slots = np.flatnonzero(changed & ~dropped)
+    # the records of the changed inodes are not in the order of the slots
+    starts = 3 * (slots.size - 1 - np.arange(slots.size))
+    new = np.arange(3 * slots.size, dtype=np.uint8)
+    delta = InodeDelta(slots, new, np.stack([starts, starts + 3], axis=1), runs(dropped, ArrayAllocator()))
+    edges = sorted({0, dropped.size, *data.draw(st.lists(st.integers(0, dropped.size), max_size=3))})
+
+    def merged(delta: InodeDelta, first: int, behind: int) -> bytes:
+        return b"".join(map(bytes, merged_inodes(index, delta, first, behind)))
+
+    whole = merged(delta, 0, dropped.size)
+    assert b"".join(merged(delta.between(*each), *each) for each in pairwise(edges)) == whole
+    old = [index.inode_buffer[3 + _RECORD * slot :][:_RECORD].tobytes() for slot in range(dropped.size)]
+    for slot, start in zip(slots.tolist(), starts.tolist(), strict=True):
+        old[slot] = new[start : start + 3].tobytes()
+    assert whole == b"".join(record for record, gone in zip(old, dropped.tolist(), strict=True) if not gone)
 
 
 def test_cuts_take_no_memory_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
