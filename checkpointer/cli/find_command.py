@@ -10,6 +10,7 @@ import click
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import parsed_by
 from hadoop_common.quantities import parse_size
+from hadoop_common.storage_policies import STORAGE_POLICIES
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
 from image_tools.cli.text_file import check_output, emit
@@ -27,6 +28,18 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
     from archive.cli.options import parse_time
 
     return parse_time(text)
+
+
+def _policy(text: str) -> str:
+    """Return the name of a policy, or the number of a policy without a name.
+
+    Raises:
+        ValueError: no policy has this name.
+    """
+    name = text.upper()
+    if not name or name.isdecimal() or any(policy.name == name for policy in STORAGE_POLICIES):
+        return name
+    raise ValueError(f"is not one of {', '.join(policy.name for policy in STORAGE_POLICIES)}")
 
 
 _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
@@ -47,7 +60,13 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 @click.option("--accessed-after", metavar="T", callback=_moment, help="Accessed at or after T.")
 @click.option("--min-replication", type=click.IntRange(0), metavar="N", help="Files with at least N replicas.")
 @click.option("--max-replication", type=click.IntRange(0), metavar="N", help="Files with at most N replicas.")
-@click.option("--storage-policy", default="", metavar="NAME", help="Storage policy of the inode itself, such as COLD.")
+@click.option(
+    "--storage-policy",
+    default="",
+    metavar="NAME",
+    callback=parsed_by(_policy),
+    help="Storage policy of the inode itself, such as COLD.",
+)
 @click.option("--acl", is_flag=True, help="Inodes with ACL entries.")
 @click.option(
     "--format",
@@ -113,7 +132,7 @@ def command(
         modified=NumberRange(modified_after, modified_before),
         accessed=NumberRange(accessed_after, accessed_before),
         replication=NumberRange(min_replication, max_replication),
-        policy=storage_policy.upper(),
+        policy=storage_policy,
         acl=acl,
     )
     with opened_namespace(source, spill_dir) as image:

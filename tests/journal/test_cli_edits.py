@@ -256,6 +256,22 @@ def test_recover_never_replaces_its_source(tmp_path: Path) -> None:
     assert {name: digest for name, digest in fingerprint(tmp_path).items() if "/" not in name} == before
 
 
+# ---- torn tails ----
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("form", ["xml", "json"])
+def test_dump_and_info_warn_of_a_torn_tail(tmp_path: Path, form: str) -> None:
+    (tmp_path / "whole").write_bytes(WHOLE.read_bytes() + bytes(100))
+    assert run_cli("edits", "dump", tmp_path / "whole", "--format", form).err == ""
+    (tmp_path / "torn").write_bytes(WHOLE.read_bytes()[:-3])
+    for words in (("dump", "--format", form), ("dump", "--format", form, "--output", tmp_path / form), ("info",)):
+        code, _, err = run_cli("edits", *words, tmp_path / "torn")
+        assert code == 0
+        assert "warning: torn tail: 14 bytes after offset " in err
+    assert run_cli("edits", "load", tmp_path / form, tmp_path / "loaded", "--json").code == 0
+
+
 # ---- info ----
 
 
