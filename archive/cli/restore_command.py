@@ -53,10 +53,11 @@ _SHOWN = 20
 @click.option(
     "--without",
     "skips",
-    metavar="TXID[-TXID][,…]",
+    metavar="TXID[-TXID]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replay everything except these transactions, up to --txid, --time or the newest transaction.",
+    help="Replay everything except these transactions, up to --txid, --time or the newest transaction; may be"
+    " repeated.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @click.option("--strip-tokens", is_flag=True, help="Omit delegation tokens and their keys.")

@@ -45,6 +45,12 @@ def test_path_log_follows_renames_in_both_directions(deletion_by_mistake: tuple[
     assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
 
 
+def test_misspelt_operation_is_a_usage_error() -> None:
+    code, out, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--op", "delet")
+    assert (code, out) == (2, "")
+    assert "OP_DELET is not an operation. Did you mean OP_DELETE?" in err
+
+
 def test_repeatedly_swapped_names_are_searched_once(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/now", 16386), mkdir("/before", 16387))
