@@ -14,13 +14,14 @@ from hadoop_common.file_kind import HEAD_BYTES, file_kind
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, existing_values, fields_without_xml, fitting, renumbered
-from journal.errors import EditsTextError
+from journal.errors import EditsTextError, JournalError, JournalStorageError, TransactionGapError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
 from journal.segment_output import WrittenSegment, write_ops
 from journal.xml_reader import parse_xml
 
 _CHUNK = 1 << 18
+_GAP_HINT = "Add the missing operations to the text, or renumber the operations with --fix-txids."
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -59,7 +60,15 @@ def command(
         counts: Counter[str] = Counter()
         read = renumbered(document.ops) if fix_txids else document.ops
         ops = fitting(existing_values(_counted(read, counts)), layout_version)
-        written = write_ops(output, ops, layout_version, overwrite=force)
+        try:
+            written = write_ops(output, ops, layout_version, overwrite=force)
+        except JournalStorageError:
+            raise
+        except JournalError as error:
+            if isinstance(error, TransactionGapError):
+                error.hint = _GAP_HINT
+            error.locate(file=str(source))
+            raise
     lost = {name: fields for name, fields in fields_without_xml().items() if name in counts} if chosen == "xml" else {}
     _report(written, layout_version, lost, as_json=as_json)
 

@@ -90,9 +90,10 @@ LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE",
 @pytest.mark.parametrize(
     ("text", "arguments", "code", "words"),
     [
-        (HEADER, (), 4, "no operation"),
-        (HEADER + LINES[1] + LINES[0], (), 4, "out of order"),
-        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "gap"),
+        (HEADER, (), 4, "source: the segment has no operation"),
+        (HEADER + LINES[1] + LINES[0], (), 4, "source, txid 5: out of order"),
+        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "source, txid 7: gap"),
+        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "renumber the operations with --fix-txids"),
         (HEADER + LINES[1].replace("/a", "x" * 70000), (), 4, "65535"),
         (HEADER + LINES[1].replace("DELETE", "SHRED"), (), 4, "line 2"),
         (HEADER.replace("63", "99") + LINES[0], (), 5, "layout"),
