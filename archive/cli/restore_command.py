@@ -42,7 +42,12 @@ _SHOWN = 20
 @click.command("restore")
 @archive_options
 @click.option("--txid", type=click.IntRange(min=0), metavar="N", help="The state after this transaction.")
-@click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
+@click.option(
+    "--time",
+    "moment",
+    metavar="T",
+    help="The state at this time, such as 2026-11-28T14:02:59 (in this host's time zone) or 2026-11-28T14:02:59Z (UTC).",
+)
 @click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
 @click.option(
     "--before",
