@@ -46,7 +46,7 @@ _SHOWN = 20
     "--time",
     "moment",
     metavar="T",
-    help="The state at this time, such as 2026-11-28T14:02:59 (in this host's time zone) or 2026-11-28T14:02:59Z (UTC).",
+    help="The state at this time, such as 2026-11-28T14:02:59 (this host's time zone) or 2026-11-28T14:02:59Z (UTC).",
 )
 @click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
 @click.option(
