@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.archive import IDENTITY, Archive
+from archive.catalogue import COMMITS
 from archive.cli.options import archive_options, configured_settings, scratch_option
 from archive.clusters import KEEP_HINT
 from archive.scratch import scratch_folder
@@ -75,7 +77,7 @@ def command(
         for name in report.unassigned:
             echo(f"of an unknown cluster: {name}")
         for name, problem in sorted(report.damaged.items()):
-            echo(f"damaged: {name}: {problem}")
+            echo(f"damaged: {name}: {problem.removeprefix(f'{name}: ')}")
         for branch, first, last in report.lost:
             echo(f"lost: transactions {first} to {last} of branch {branch} cannot be restored")
         for branch, first, last in report.missing:
@@ -90,17 +92,24 @@ def command(
             echo(f"no longer listed: {name}")
         for name in report.rewritten:
             echo(f"written again: {name}")
-        echo(_conclusion(report, archive.store.location))
+        echo(_conclusion(report, archive, repair=repair))
     if not report.sound:
         sys.exit(ExitCode.BAD_IMAGE)
 
 
-def _conclusion(report: CheckReport, location: str) -> str:
+def _conclusion(report: CheckReport, archive: Archive, *, repair: bool) -> str:
     if report.unassigned:
         return f"the objects of its clusters cannot be separated; next: {KEEP_HINT}"
     if len(report.clusters) > 1:
         # splitting off the last cluster leaves the cluster that archive.json names
         pool = report.clusters[-1].block_pool_id
-        words = f"checkpointer archive split --archive {location} --block-pool {pool} --to NEW_ARCHIVE"
+        words = f"checkpointer archive split --archive {archive.store.location} --block-pool {pool} --to NEW_ARCHIVE"
         return f"an archive is usable only if it contains a single cluster; next: {words}"
-    return "every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy"
+    if report.sound:
+        return "every archived moment can be restored"
+    rebuilt = (COMMITS,) if archive.immutable else (COMMITS, IDENTITY)
+    if report.damaged and all(name.startswith(rebuilt) for name in report.damaged):
+        if repair:
+            return "repaired; next: repeat this command without --repair"
+        return "next: repeat this command with --repair, which rebuilds these files from the objects"
+    return "next: restore damaged objects from a copy"
