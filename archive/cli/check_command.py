@@ -112,4 +112,9 @@ def _conclusion(report: CheckReport, archive: Archive, *, repair: bool) -> str:
         if repair:
             return "repaired; next: repeat this command without --repair"
         return "next: repeat this command with --repair, which rebuilds these files from the objects"
-    return "next: restore damaged objects from a copy"
+    if not report.lost:
+        return "next: restore damaged objects from a copy"
+    return (
+        "next: restore damaged objects from a copy; without a copy, `checkpointer archive add STORAGE_DIR --archive "
+        f"{archive.store.location} --restore-target 0` stores a base image, so that later moments can be restored"
+    )

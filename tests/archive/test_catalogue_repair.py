@@ -104,6 +104,11 @@ def test_repair_keeps_records_of_missing_objects_without_replacement(
     assert check_archive(archive, repair=True).unlisted == []
     report = check_archive(archive)
     assert (list(report.damaged), report.lost) == ([lost.name], [(MAIN, lost.first, lost.last)])
+    shown = run_cli("archive", "check", "--archive", tmp_path / "archive")
+    assert (shown.code, f"--archive {tmp_path}/archive --restore-target 0` stores a base image" in shown.out) == (
+        3,
+        True,
+    )
 
 
 @pytest.mark.parametrize("missing", [False, True])
