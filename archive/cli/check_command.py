@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.archive import IDENTITY, Archive
-from archive.catalogue import COMMITS
 from archive.cli.options import archive_options, configured_settings, scratch_option
 from archive.clusters import KEEP_HINT
 from archive.scratch import scratch_folder
@@ -20,6 +18,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import counted
 
 if TYPE_CHECKING:
+    from archive.archive import Archive
     from archive.checking import CheckReport
 
 _MIN_AGE = 86_400.0
@@ -98,6 +97,9 @@ def command(
 
 
 def _conclusion(report: CheckReport, archive: Archive, *, repair: bool) -> str:
+    from archive.archive import IDENTITY
+    from archive.catalogue import COMMITS
+
     if report.unassigned:
         return f"the objects of its clusters cannot be separated; next: {KEEP_HINT}"
     if len(report.clusters) > 1:

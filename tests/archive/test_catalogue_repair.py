@@ -17,7 +17,7 @@ from archive.object_store import FolderStore
 from tests.archive.killing_store import KilledError
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
 from tests.archive.storage import segment
-from tests.cli_runner import run_cli
+from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID
 
 
@@ -91,6 +91,20 @@ def test_messages_lead_to_the_repair_of_the_catalogue(archive: Archive, nn: Path
     checked = run_cli("archive", "check", *words)
     assert (checked.code, "every archived moment can be restored" in checked.out) == (0, True)
     assert f"from transaction {BASE_TXID} to {last}" in run_cli("archive", "list", *words).out
+
+
+@pytest.mark.parametrize("place", ["nn", "nn/current"])
+def test_an_archive_does_not_begin_in_a_storage_directory(nn: Path, place: str) -> None:
+    segment(nn, FIRST - 1, op_of(1))
+    before = fingerprint(nn)
+    refused = run_cli("archive", "add", nn, "--archive", nn.parent / place)
+    assert (refused.code, f"{place} is a storage directory" in refused.err) == (6, True), refused
+    assert fingerprint(nn) == before
+
+
+def test_the_error_names_the_directory_of_edits(nn: Path, tmp_path: Path) -> None:
+    refused = run_cli("archive", "add", nn, "--archive", tmp_path / "archive", "--edits", tmp_path)
+    assert (refused.code, f"{tmp_path} is not a directory of edits" in refused.err) == (6, True), refused
 
 
 def test_repair_keeps_records_of_missing_objects_without_replacement(
