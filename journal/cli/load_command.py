@@ -11,6 +11,7 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option, refuse_input
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
+from hadoop_common.names import parse_segment
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, existing_values, fields_without_xml, fitting, renumbered
@@ -61,7 +62,7 @@ def command(
         read = renumbered(document.ops) if fix_txids else document.ops
         ops = fitting(existing_values(_counted(read, counts)), layout_version)
         try:
-            written = write_ops(output, ops, layout_version, overwrite=force)
+            written = write_ops(output, _of_name(ops, output), layout_version, overwrite=force)
         except JournalStorageError:
             raise
         except JournalError as error:
@@ -95,6 +96,22 @@ def _counted(ops: Iterable[EditOp], counts: Counter[str]) -> Iterator[EditOp]:
     for op in ops:
         counts[op.name] += 1
         yield op
+
+
+def _of_name(ops: Iterable[EditOp], output: Path) -> Iterator[EditOp]:
+    """Yield `ops`; then refuse a file name with other transaction ids, because readers trust the name.
+
+    Raises:
+        click.BadParameter: `output` has the name of another segment.
+    """
+    named = None if output.is_dir() else parse_segment(output.name)
+    first = last = None
+    for op in ops:
+        first, last = op.txid if first is None else first, op.txid
+        yield op
+    if named is not None and first is not None and (named.first, named.last or last) != (first, last):
+        problem = f"{output.name} is the name of another segment: INPUT has transactions {first} to {last}"
+        raise click.BadParameter(f"{problem}. Specify its directory instead.", param_hint="OUTPUT")
 
 
 def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[str, ...]], *, as_json: bool) -> None:

@@ -147,6 +147,23 @@ def test_load_refuses_invalid_text(
     assert fingerprint(output) == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("edits_0000000000000000005-0000000000000000006", 0),
+        ("edits_inprogress_0000000000000000005", 0),
+        ("edits_0000000000000000005-0000000000000000009", 2),
+        ("edits_0000000000000000004-0000000000000000006", 2),
+        ("edits_inprogress_0000000000000000006", 2),
+    ],
+)
+def test_load_refuses_the_name_of_another_segment(tmp_path: Path, name: str, code: int) -> None:
+    (tmp_path / "source").write_text(HEADER + "".join(LINES))
+    outcome = run_cli("edits", "load", tmp_path / "source", tmp_path / name)
+    assert (outcome.code, "INPUT has transactions 5 to 6" in outcome.err) == (code, code == 2), outcome.err
+    assert {each.name for each in tmp_path.iterdir()} == {"source", *([] if code else [name])}
+
+
 def test_load_to_a_given_layout_and_file_name(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "segment"
     source.write_text("\n" + HEADER + "".join(LINES))
