@@ -164,6 +164,7 @@ class SecondaryRole:
         """
         self._stopping = cancelled
         self._storage.open()
+        self._guard.resume()
 
     def close(self) -> None:
         self._calls.close()
