@@ -119,7 +119,7 @@ def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
                 f"{roots} may be the storage of the NameNode at {link.address}, which is on this host and does not "
                 f"answer: this node has never used the images there",
                 hint=f"If it is the NameNode's storage, set {NAME_DIR.name} of the backup node to a separate "
-                "directory. If a backup node of Hadoop used it, start the NameNode first. Nothing was changed.",
+                "directory. If a backup node of Hadoop used it, this node can use it once the NameNode answers.",
             ) from error
         _LOG.warning("the NameNode's namespace cannot be queried: %s", error)
     else:
