@@ -31,10 +31,11 @@ class StoredRole(ABC):
         return self._storage.current_folders()
 
     def serving_folders(self) -> list[Path]:
-        # these roles set the images of a lost past aside at once
+        self._storage.refuse_unfinished()
         return self.image_folders()
 
     def latest_image(self) -> Path:
+        self._storage.refuse_unfinished()
         return self._storage.latest_image().path
 
     def confirm_image(self) -> Path:

@@ -198,6 +198,18 @@ class StorageDirectories(DirectorySet):
         """Return the start-over that a kill or a fault has interrupted; None if there is none."""
         return next(filter(None, map(unfinished_start_over, self.roots)), None)
 
+    def refuse_unfinished(self) -> None:
+        """Check that the images and edits may be served.
+
+        Raises:
+            StorageError: a start-over from the NameNode's image is unfinished.
+        """
+        if (begun := self.unfinished_start_over()) is not None:
+            raise StorageError(
+                f"the images and edits here are not used: {begun.cause}",
+                hint="Wait until this node has fetched the NameNode's image; its alarms report what prevents this.",
+            )
+
     def begin_start_over(self, parent: str, cause: str) -> None:
         """Record in each directory that its images are not used (`storage.lost_pasts`).
 

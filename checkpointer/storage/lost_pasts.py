@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, make_with_mode, write_atomically
+from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, write_atomically
 from hadoop_common.names import md5_name, parse_image, parse_segment
 from hadoop_common.regular_file import read_regular
 
@@ -128,7 +128,7 @@ def link_aside(root: Path, parent: str, cause: str, *, only: Collection[str] | N
 
 def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] | None = None) -> Path | None:
     """Remove the files of the unfinished start-over from `root`/current, after the NameNode's image was stored. Return
-    their folder; None if no start-over is unfinished.
+    their folder; None if there were no files, or no start-over is unfinished.
 
     Images that the folder does not contain remain, because an earlier attempt fetched them from the NameNode.
 
@@ -152,8 +152,14 @@ def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] 
         for name in _contents(names - set(keep), only)
         if parse_segment(name) is not None or _is_same(current / name, target / name)
     ]
-    _move_files(current, moving, names, target)
-    return target
+    if moving or _contents([path.name for path in target.iterdir()], None):
+        _move_files(current, moving, names, target)
+        return target
+    # this directory contained neither images nor edits
+    shutil.rmtree(target, ignore_errors=True)
+    (current / PROVENANCE).unlink(missing_ok=True)
+    remove_durably(current / START_OVER)
+    return None
 
 
 def set_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | None = None) -> Path | None:

@@ -157,8 +157,20 @@ def test_folder_that_an_operator_removed_is_linked_again(tmp_path: Path) -> None
     shutil.rmtree(start_over(tmp_path))
     assert (start_over(tmp_path) / ours.name).samefile(ours)
     shutil.rmtree(tmp_path / LOST_PAST)
-    assert finish_start_over(tmp_path, keep=[]) == folders_aside(tmp_path)[0]
-    assert ours.exists()
+    assert finish_start_over(tmp_path, keep=[]) is None
+    # the next comparison finds again that it is lost
+    assert (ours.exists(), unfinished_start_over(tmp_path)) == (True, None)
+
+
+def test_directory_without_files_gets_no_folder(tmp_path: Path) -> None:
+    """For example, a directory for edits before the first edits are fetched."""
+    (tmp_path / "current").mkdir()
+    link_aside(tmp_path, LOST_PAST, CAUSE)
+    theirs = tmp_path / "current" / image_name(7)
+    fetch(theirs)
+    assert finish_start_over(tmp_path, keep=[theirs.name]) is None
+    assert (unfinished_start_over(tmp_path), folders_aside(tmp_path)) == (None, ())
+    assert theirs.exists()
 
 
 def test_two_lost_pasts_are_not_mixed(tmp_path: Path) -> None:

@@ -414,6 +414,9 @@ def test_own_files_stay_until_the_image_of_another_history_is_fetched(
         assert daemon.role.storage_info() == ours
         after = sorted(path.name for path in (tmp_path / "nn2/current").iterdir() if path.name != START_OVER)
         assert after == before
+        for serve in (daemon.role.latest_image, daemon.role.serving_folders):
+            with pytest.raises(StorageError, match="not used: the NameNode was upgraded or rolled back"):
+                serve()
         assert not daemon.service.ready().ok
 
 
