@@ -24,6 +24,7 @@ from checkpointer.storage.lost_pasts import (
     begin_start_over,
     finish_start_over,
     link_aside,
+    the_start_over,
     unfinished_start_over,
 )
 from checkpointer.storage.usable_images import (
@@ -216,8 +217,9 @@ class StorageDirectories(DirectorySet):
         Raises:
             OSError: a record could not be written.
         """
+        begun = the_start_over(self.roots, parent, cause)
         for folder in self.current_folders():
-            begin_start_over(folder.parent, parent, cause)
+            begin_start_over(folder.parent, begun)
 
     def link_aside(self, parent: str, cause: str, *, only: Collection[str] | None = None) -> None:
         """Link images and edits into folders below `parent`, before the NameNode's image replaces them
@@ -226,7 +228,9 @@ class StorageDirectories(DirectorySet):
         Raises:
             StorageError: no directory is left.
         """
-        self.write_everywhere(lambda root: link_aside(root, parent, cause, only=only), formatted=True)
+        self.require_one()
+        begun = the_start_over(self.roots, parent, cause)
+        self.write_everywhere(lambda root: link_aside(root, begun, only=only), formatted=True)
 
     def finish_start_over(self, *, keep: Collection[str], only: Collection[str] | None = None) -> list[Path]:
         """Remove images and edits that were linked into folders; return the folders.

@@ -81,36 +81,48 @@ def unfinished_start_over(root: Path) -> UnfinishedStartOver | None:
     return found
 
 
-def begin_start_over(root: Path, parent: str, cause: str) -> UnfinishedStartOver:
-    """Record that the images in `root`/current are not used for the reason `cause`; return the first record if a
-    start-over is already unfinished.
+def the_start_over(roots: Sequence[Path], parent: str, cause: str) -> UnfinishedStartOver:
+    """Return the unfinished start-over of the storage directories `roots`, or a new one for the reason `cause`.
+
+    All directories of a node use folders of the same name.
+    """
+    begun = next(filter(None, map(unfinished_start_over, roots)), None)
+    return begun or UnfinishedStartOver(cause, parent, max(_next_stamp(root / parent) for root in roots))
+
+
+def begin_start_over(root: Path, begun: UnfinishedStartOver) -> UnfinishedStartOver | None:
+    """Record in `root`/current that its images are not used. Return the record; None if the start-over is already
+    finished in this directory.
 
     Raises:
         OSError: the record could not be written.
     """
-    begun = unfinished_start_over(root)
-    if begun is None:
-        begun = UnfinishedStartOver(cause, parent, _next_stamp(root / parent))
-        _record(root, begun)
-    return begun
+    if (own := unfinished_start_over(root)) is not None:
+        return own
+    if (root / begun.parent / begun.folder / START_OVER).exists():
+        return None
+    own = replace(begun, linked=False)
+    _record(root, own)
+    return own
 
 
-def link_aside(root: Path, parent: str, cause: str, *, only: Collection[str] | None = None) -> None:
-    """Link all images, edits and their records into the folder of the unfinished start-over, which this call begins if
+def link_aside(root: Path, begun: UnfinishedStartOver, *, only: Collection[str] | None = None) -> None:
+    """Link all images, edits and their records into the folder of the start-over `begun`, which this call records if
     necessary. On a file system without hard links, move the files.
 
     After the first complete call, do nothing: other files in `root`/current are the NameNode's.
 
     Args:
-        parent, cause: see `begin_start_over`.
         only: names of images and edits that may be set aside; None for all.
 
     Raises:
         OSError: a file could not be linked or moved.
     """
-    begun = begin_start_over(root, parent, cause)
-    target, current = root / begun.parent / begun.folder, root / "current"
-    if begun.linked and target.is_dir():
+    own = begin_start_over(root, begun)
+    if own is None:
+        return
+    target, current = root / own.parent / own.folder, root / "current"
+    if own.linked and target.is_dir():
         return
     make_with_mode(target.parent, 0o700)
     make_with_mode(target, 0o700)
@@ -123,7 +135,7 @@ def link_aside(root: Path, parent: str, cause: str, *, only: Collection[str] | N
         _link(current, PROVENANCE, target)
     for folder in (target, target.parent, root):
         fsync_directory(folder)
-    _record(root, replace(begun, linked=True))
+    _record(root, replace(own, linked=True))
 
 
 def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] | None = None) -> Path | None:
