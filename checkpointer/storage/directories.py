@@ -24,7 +24,7 @@ from checkpointer.storage.lost_pasts import (
     begin_start_over,
     finish_start_over,
     link_aside,
-    the_start_over,
+    start_over_of,
     unfinished_start_over,
 )
 from checkpointer.storage.usable_images import (
@@ -217,7 +217,7 @@ class StorageDirectories(DirectorySet):
         Raises:
             OSError: a record could not be written.
         """
-        begun = the_start_over(self.roots, parent, cause)
+        begun = start_over_of(self.roots, parent, cause)
         for folder in self.current_folders():
             begin_start_over(folder.parent, begun)
 
@@ -229,7 +229,7 @@ class StorageDirectories(DirectorySet):
             StorageError: no directory is left.
         """
         self.require_one()
-        begun = the_start_over(self.roots, parent, cause)
+        begun = start_over_of(self.roots, parent, cause)
         self.write_everywhere(lambda root: link_aside(root, begun, only=only), formatted=True)
 
     def finish_start_over(self, *, keep: Collection[str], only: Collection[str] | None = None) -> list[Path]:

@@ -76,12 +76,13 @@ def unfinished_start_over(root: Path) -> UnfinishedStartOver | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError) as fault:
-        _LOG.warning("%s cannot be used: %s", path, fault)
+        # not a warning, because each read of the edits calls this function
+        _LOG.debug("%s cannot be used: %s", path, fault)
         return None
     return found
 
 
-def the_start_over(roots: Sequence[Path], parent: str, cause: str) -> UnfinishedStartOver:
+def start_over_of(roots: Sequence[Path], parent: str, cause: str) -> UnfinishedStartOver:
     """Return the unfinished start-over of the storage directories `roots`, or a new one for the reason `cause`.
 
     All directories of a node use folders of the same name.

@@ -210,6 +210,32 @@ def test_checkpoint_is_done_if_only_the_fetch_for_the_archive_is_cancelled(
         assert not has_gap(segment_names(secondary.folder))
 
 
+def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fetch was cancelled, then the NameNode was set back."""
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        node.save_namespace()
+
+        def cancelled(*_: object) -> None:
+            raise TransferCancelledError("nn1", "the daemon is stopping")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Fetcher, "supply", cancelled)
+            done(secondary)
+        ours = segment_names(secondary.folder)
+        node.set_back(60)
+        node.faults["image"] = 500
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        node.steps.clear()
+        assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
+        assert not any(step.startswith("segment") for step in node.steps)
+        assert segment_names(secondary.folder) == ours
+
+
 # ---- configuration -----------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from checkpointer.storage.lost_pasts import (
     folders_aside,
     link_aside,
     set_aside,
-    the_start_over,
+    start_over_of,
     unfinished_start_over,
 )
 from hadoop_common.names import image_name, md5_name, segment_name
@@ -39,7 +39,7 @@ def test_lost_past_is_set_aside(tmp_path: Path) -> None:
     image(current, 7, "cc" * 16, rollback=True)
     for name in (segment_name(1, 5), "edits_inprogress_0000000000000000006", PROVENANCE, "VERSION", "seen_txid"):
         (current / name).write_text(name)
-    begin_start_over(tmp_path, the_start_over([tmp_path], LOST_PAST, CAUSE))
+    begin_start_over(tmp_path, start_over_of([tmp_path], LOST_PAST, CAUSE))
     names = {path.name for path in current.iterdir()} - {kept.name}
     folder = set_aside(tmp_path, only=names)
     assert folder is not None
@@ -71,7 +71,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def start_over(root: Path, cause: str = CAUSE) -> Path:
     """Link everything; return the folder."""
-    link_aside(root, the_start_over([root], LOST_PAST, cause))
+    link_aside(root, start_over_of([root], LOST_PAST, cause))
     return folders_aside(root)[-1]
 
 
@@ -167,7 +167,7 @@ def test_folder_that_an_operator_removed_is_linked_again(tmp_path: Path) -> None
 def test_directory_without_files_gets_no_folder(tmp_path: Path) -> None:
     """For example, a directory for edits before the first edits are fetched."""
     (tmp_path / "current").mkdir()
-    link_aside(tmp_path, the_start_over([tmp_path], LOST_PAST, CAUSE))
+    link_aside(tmp_path, start_over_of([tmp_path], LOST_PAST, CAUSE))
     theirs = tmp_path / "current" / image_name(7)
     fetch(theirs)
     assert finish_start_over(tmp_path, keep=[theirs.name]) is None
@@ -189,14 +189,14 @@ def test_two_lost_pasts_are_not_mixed(tmp_path: Path) -> None:
 def test_directory_that_has_finished_is_not_linked_again(tmp_path: Path) -> None:
     """The node was killed after it had finished in the first of two directories."""
     roots = [tmp_path / "a", tmp_path / "b"]
-    begun = the_start_over(roots, LOST_PAST, CAUSE)
+    begun = start_over_of(roots, LOST_PAST, CAUSE)
     for root in roots:
         image(root / "current", 5, "aa" * 16)
         link_aside(root, begun)
         fetch(root / "current" / image_name(5))
     finish_start_over(roots[0], keep=[image_name(5)])
     before = {path: path.read_bytes() for path in roots[0].rglob("*") if path.is_file()}
-    begun = the_start_over(roots, LOST_PAST, "another reason")
+    begun = start_over_of(roots, LOST_PAST, "another reason")
     assert begun.cause == CAUSE
     for root in roots:
         link_aside(root, begun)
@@ -208,10 +208,10 @@ def test_directory_that_has_finished_is_not_linked_again(tmp_path: Path) -> None
 
 def test_reason_is_recorded_before_the_links_exist(tmp_path: Path) -> None:
     image(tmp_path / "current", 5, "aa" * 16)
-    begun = the_start_over([tmp_path], NOT_COMPARED, CAUSE)
+    begun = start_over_of([tmp_path], NOT_COMPARED, CAUSE)
     assert begin_start_over(tmp_path, begun) == begun == unfinished_start_over(tmp_path)
     assert (begun.cause, begun.linked) == (CAUSE, False)
-    again = the_start_over([tmp_path / "other", tmp_path], LOST_PAST, "another reason")
+    again = start_over_of([tmp_path / "other", tmp_path], LOST_PAST, "another reason")
     assert again == begun == begin_start_over(tmp_path, replace(begun, cause="another reason"))
     assert not (tmp_path / NOT_COMPARED).exists()
     link_aside(tmp_path, again)
@@ -222,13 +222,12 @@ def test_reason_is_recorded_before_the_links_exist(tmp_path: Path) -> None:
     "text",
     ["", "[]", "{}", '{"cause": "x", "parent": "..", "folder": "y", "linked": true}', GOOD.replace("Z", "/../..")],
 )
-def test_damaged_record_counts_as_missing(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
     image(tmp_path / "current", 5, "aa" * 16)
     (tmp_path / "current" / START_OVER).write_text(GOOD)
     assert unfinished_start_over(tmp_path) is not None
     (tmp_path / "current" / START_OVER).write_text(text)
     assert unfinished_start_over(tmp_path) is None
-    assert f"{START_OVER} cannot be used" in caplog.text
     assert unfinished_start_over(tmp_path / "missing") is None
 
 

@@ -15,7 +15,7 @@ from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.set_back.proof import PastFinding, set_back
 from checkpointer.set_back.watch import PastWatch
-from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside, link_aside, the_start_over
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside, link_aside, start_over_of
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.durable import write_atomically
 from hadoop_common.names import image_name
@@ -284,7 +284,7 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
         lost = theirs.replace(b"supergroup", b"otherGroup")
         write_atomically(ours, lost)
         root = tmp_path / "nn2"
-        link_aside(root, the_start_over([root], LOST_PAST, "the NameNode was set back: the edits differ"))
+        link_aside(root, start_over_of([root], LOST_PAST, "the NameNode was set back: the edits differ"))
         (folder,) = folders_aside(tmp_path / "nn2")
         with Daemon(config) as daemon:
             daemon.role.tail()

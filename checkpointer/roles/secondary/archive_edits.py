@@ -68,6 +68,10 @@ class ArchiveEdits:
             first, compared = min(first, before.first), min(compared, before.compared)
         self._wanted, self._due = _WantedEdits(first, compared, base_txid, info), True
 
+    def forget(self) -> None:
+        """Forget the wanted edits, because our images and edits belong to a lost past."""
+        self._wanted, self._due = None, False
+
     def fetch(
         self, manifest: Callable[[int], EditLogManifest], witness: Witness, cancelled: Callable[[], bool]
     ) -> None:

@@ -441,6 +441,7 @@ class SecondaryRole:
         )
 
     def _forget_offers(self) -> None:
+        self._archive_edits.forget()
         self._rolls.forget()
         self._uploader.forget()
 
