@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from checkpointer.roles.secondary.fetch import Fetcher
+from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
 from checkpointer.transfer.common import TransferCancelledError
 from hadoop_common.configuration import ConfigurationError
@@ -213,11 +214,10 @@ def test_checkpoint_is_done_if_only_the_fetch_for_the_archive_is_cancelled(
 def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
     node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fetch was cancelled, then the NameNode was set back."""
+    """The fetch was cancelled, then the node had to start over."""
     node.keeps_edits = True
     with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
         done(secondary)
-        node.save_namespace()
         node.save_namespace()
 
         def cancelled(*_: object) -> None:
@@ -227,9 +227,7 @@ def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
             patched.setattr(Fetcher, "supply", cancelled)
             done(secondary)
         ours = segment_names(secondary.folder)
-        node.set_back(60)
-        node.faults["image"] = 500
-        assert secondary.checkpoint().state is TriggerState.FAILED
+        secondary.role._guard.start_over(set_back("the edits differ"))
         node.steps.clear()
         assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
         assert not any(step.startswith("segment") for step in node.steps)
