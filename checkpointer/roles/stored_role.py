@@ -22,7 +22,9 @@ class StoredRole(ABC):
 
     @abstractmethod
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if unknown."""
+        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if this is
+        unknown.
+        """
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()

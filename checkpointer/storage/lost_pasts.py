@@ -225,7 +225,9 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -> None:
-    """Link a file of `current` with its digest file, if any, into the folder `target`, unless the file is there."""
+    """Link a file of `current` with its digest file, if any, into the folder `target`, unless `target` contains the
+    file.
+    """
     try:
         for each in (*digests, name):
             if not (target / each).exists():

@@ -33,7 +33,7 @@ class FailedFolders:
         self._failures.append((folder, error_text(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
-        """Drop the failed directories, but keep the last directory."""
+        """Drop the failed directories, but never the last remaining directory."""
         while self._failures:
             folder, reason = self._failures.popleft()
             if folder.parent in storage.roots and len(storage.roots) > 1:
@@ -101,7 +101,8 @@ def initialize_storage(
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks it.
+    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks the
+    namespace.
 
     Also refuse directories that may be those of a stopped NameNode on this host, which could not start while this node
     uses them. A running NameNode holds the locks of its directories, so these are not its own.

@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
+    """Return the segments with transactions `first` to `last` that the storage lacks, as pairs of first and last txid.
 
     Raises:
         TransactionGapError: some transactions are missing both on this node and at the NameNode.
@@ -76,7 +76,7 @@ class BackupFollower:
     _image_is_stale: bool = field(init=False, default=False)
 
     def forget_image(self) -> None:
-        """Require the NameNode's image for the next load, because our image is from before an upgrade."""
+        """Require the NameNode's image for the next load, because our image predates an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
@@ -222,7 +222,7 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            # A different layout means that the image is from before an upgrade that this node has missed.
+            # A different layout means that the image predates an upgrade that this node has missed.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer, self.source.newest_image_txid())
@@ -284,7 +284,7 @@ class BackupFollower:
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode omits a segment if the requested txid is not its first.
+            # A NameNode omits a segment if the requested txid is not the segment's first txid.
             return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:

@@ -109,7 +109,8 @@ class SecondaryPast:
         """Record an image that was made from `base` and `runs`.
 
         Args:
-            life: the NameNode's process, which was already running before base and segments were fetched or compared.
+            life: the NameNode's process, which was already running before the base and the segments were fetched or
+                compared.
         """
         self._pending = _PendingImage(image, base, tuple(runs), self.provenances.of(base.md5), life)
 
