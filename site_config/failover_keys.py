@@ -47,7 +47,7 @@ STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",
     "20000",
     MILLISECONDS,
-    "Time limit for fetching the stacks of an unhealthy NameNode for the log; 0: the stacks are not fetched.",
+    "Time limit for fetching an unhealthy NameNode's thread stacks for the log; 0: the stacks are not fetched.",
     release2=ABSENT,
     least=0,
 )

@@ -135,7 +135,7 @@ ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
     "",
     OPTIONAL_SWITCH,
     "Whether executors can access the storage directories under the same paths; unset: only with a local master. "
-    "Without shared storage, each host receives image and edits once and returns its parts through Spark. "
+    "Without shared storage, each host receives the image and the edits once and returns its parts through Spark. "
     "Specific to the checkpointer.",
 )
 ENGINE_SPARK_PARTITIONS = ConfigKey(

@@ -38,7 +38,7 @@ _EXIT_CODES = {
 }
 _ROLLBACK_HINT = (
     "The daemon offers the rollback image again automatically. If no other upload to that NameNode is in progress, "
-    "fail over: it may remember a later image that it refused."
+    "fail over, because that NameNode may remember a later image that it refused."
 )
 
 

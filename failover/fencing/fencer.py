@@ -107,7 +107,7 @@ class Fencer:
                 str(method), False, f"bash cannot find the program {program}, or is not permitted to run it"
             )
         comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
-        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
+        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tested{comma}")
 
     def _unknown(self, program: str) -> bool:
         return run_command(["bash", "-c", 'type "$0"', program], name=program, seconds=self._seconds).code != 0

@@ -60,13 +60,13 @@ SERVER_FILE = ConfigKey(
     "dfs.https.server.keystore.resource",
     "ssl-server.xml",
     text("file"),
-    "The file in the same directory that names the key store and the trust store of servers.",
+    "File next to hdfs-site.xml that names the key store and the trust store of our servers.",
 )
 CLIENT_FILE = ConfigKey(
     "hadoop.ssl.client.conf",
     "ssl-client.xml",
     text("file"),
-    "The file in the same directory that names the stores for connections to servers.",
+    "File next to hdfs-site.xml that names the stores for connections to other servers.",
 )
 NEED_CLIENT_CERTIFICATE = ConfigKey(
     "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate from their clients."

@@ -52,7 +52,12 @@ EDITS = Table(
             f"{_OP}.*.permissions.mode",
             "mode",
         ),
-        Column("client_name", pa.string(), "Client that holds the lease afterwards.", f"{_OP}.AddCloseOp.clientName"),
+        Column(
+            "client_name",
+            pa.string(),
+            "Client that holds the lease after the operation.",
+            f"{_OP}.AddCloseOp.clientName",
+        ),
         Column("client_machine", pa.string(), "Machine of that client.", f"{_OP}.AddCloseOp.clientMachine"),
         Column(
             "length",
