@@ -120,7 +120,7 @@ def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
     with _saving_guard:
         if taken := resolved & _saving:
             raise CheckpointInProgressError(
-                f"{min(taken)} is being written already", hint="Wait until that checkpoint has ended."
+                f"{min(taken)} is already being written", hint="Wait until that checkpoint has ended."
             )
         _saving.update(resolved)
     try:

@@ -75,7 +75,7 @@ class _Request:
 @click.option("--archive", metavar="DIR_OR_URL", help="Append a past image that this archive restores, with --as-of.")
 @click.option("--as-of", metavar="MOMENT", help="Moment of --archive: a txid, or a time such as 2026-11-28T14:03:00Z.")
 @click.option("--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive.")
-@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the one in VERSION).")
+@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the cluster in VERSION).")
 @click.option(
     "--table", "tables", multiple=True, metavar="NAME", help="Table of the image to append (default: all but blocks)."
 )

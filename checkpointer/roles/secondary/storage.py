@@ -157,7 +157,7 @@ class SecondaryStorage:
             StorageError: they do not belong to the NameNode's past.
         """
         if self.is_lost:
-            problem = "the images and edits here do not belong to the NameNode's past"
+            problem = "the images and edits of this node do not belong to the NameNode's past"
             raise StorageError(problem, hint="Wait for the next checkpoint.")
 
     def held_images(self) -> list[ImageId]:

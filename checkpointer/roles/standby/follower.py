@@ -382,7 +382,7 @@ class JournalFollower:
             return False
         while not (verdict := self.past.check(deep=deep)).holds:
             if not verdict.lost and not deep:
-                _LOG.debug("it is not known whether the edits are those that were applied: %s", verdict.reason)
+                _LOG.debug("it is not known whether the edits match the edits that were applied: %s", verdict.reason)
                 return started_over
             if verdict.lost and self._storage.exclude_damaged():
                 # a damaged file proves nothing
