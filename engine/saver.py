@@ -28,7 +28,7 @@ from image_format.writer import Sink
 
 __all__ = ["SaveFailure", "SaveResult", "Sink", "save_image"]
 
-_HINT = "Free space on, or replace, the failing disks, then repeat the checkpoint; the old images are intact."
+_HINT = "Free space on the failing disks, or replace them, then repeat the checkpoint; the old images are intact."
 
 _saving: set[Path] = set()
 _saving_guard = threading.Lock()

@@ -53,7 +53,8 @@ class FencingNotConfiguredError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.fencing.methods is not set",
-            hint="Set it; with a quorum journal, which fences on its own, shell(/bin/true) suffices.",
+            hint="Set this key; with a quorum journal, which fences the previous writer itself, shell(/bin/true) "
+            "suffices.",
         )
 
 

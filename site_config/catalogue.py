@@ -66,7 +66,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "Size of edits that triggers a checkpoint.",
-        "Hadoop has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
+        "Hadoop has ignored this key since 2.0; use dfs.namenode.checkpoint.txns",
         ("fs.checkpoint.size", ""),
         ("dfs.namenode.checkpoint.size", ""),
     ),

@@ -111,7 +111,8 @@ HEALTH_TIMEOUT = ConfigKey(
     "ha.health-monitor.rpc-timeout.ms",
     "45000",
     MILLISECONDS,
-    "Time limit of a health check; after it, the NameNode is considered hung, and another NameNode becomes active.",
+    "Time limit of a health check; after this time, the NameNode is considered hung, and another NameNode becomes "
+    "active.",
     least=0.001,
 )
 HEALTH_RETRIES = ConfigKey(

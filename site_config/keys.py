@@ -68,7 +68,7 @@ CHECKPOINT_MAX_RETRIES = ConfigKey(
     "dfs.namenode.checkpoint.max-retries",
     "3",
     COUNT,
-    "Number of consecutive failed merges that the secondary tolerates; one more stops it.",
+    "Number of consecutive failed merges that the secondary tolerates; one more failure stops the secondary.",
     least=0,
 )
 CHECKPOINT_DIR = ConfigKey(
@@ -253,7 +253,7 @@ HA_LOG_ROLL_PERIOD = ConfigKey(
     "dfs.ha.log-roll.period",
     "120s",
     SECONDS,
-    "Age of a segment at which the standby requests a roll; 0 or less: never.",
+    "Age of an open segment at which the standby requests a roll; 0 or less: never.",
 )
 UPLOAD_PARALLELISM = ConfigKey(
     "checkpointer.upload.parallelism",
@@ -437,8 +437,8 @@ STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",
     SECONDS,
-    "Time limit of the shutdown of a daemon, JournalNode or stub after SIGTERM; after it, the process exits with "
-    "code 1. Specific to the checkpointer.",
+    "Time limit of the shutdown of a daemon, JournalNode or stub after SIGTERM; after this time, the process exits "
+    "with code 1. Specific to the checkpointer.",
     least=0.001,
 )
 TMP_DIR = ConfigKey(

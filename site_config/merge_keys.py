@@ -106,8 +106,8 @@ IMAGE_PARALLEL_COMPRESSED = ConfigKey(
     "checkpointer.image.parallel-compressed",
     "false",
     SWITCH,
-    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a stream of its own, "
-    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older NameNodes. "
+    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a separate "
+    "stream, which NameNodes newer than Hadoop 3.4.1 load in parallel; leave this key off for older NameNodes. "
     "Specific to the checkpointer.",
 )
 ENGINE = ConfigKey(
@@ -163,7 +163,7 @@ MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Directory of the files beyond checkpointer.memory and of large decompressed sections, on a disk and not in "
+    "Directory for arrays beyond checkpointer.memory and for large decompressed sections; on a disk, not in "
     "memory. Unset: the system's temporary directory. Specific to the checkpointer.",
 )
 

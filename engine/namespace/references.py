@@ -165,7 +165,7 @@ class InodeReferences:
         """
         row = self._load(self._base.reference(number).referredId)
         if row == NO_ROW or self.hub(row) is None:
-            raise InconsistentNamespaceError(f"reference {number} leads to an inode that does not exist")
+            raise InconsistentNamespaceError(f"reference {number} refers to an inode that does not exist")
         named = self._named.get(number)
         if named is None:
             self._place(row, parent)

@@ -147,7 +147,9 @@ class Fencer:
         if ended[0] == 0:
             return FencingOutcome(str(method), True, f"{self._target.name} accepts our login, and has fuser")
         if ended[0] not in (None, _SSH_FAILED):
-            return FencingOutcome(str(method), False, f"{self._target.name} has no fuser; it is in the package psmisc")
+            return FencingOutcome(
+                str(method), False, f"{self._target.name} does not have fuser, which is in the psmisc package"
+            )
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _on_host(self, method: SshFencing, command: str) -> tuple[int | None, str]:

@@ -81,13 +81,13 @@ HOSTNAME_VERIFIER = ConfigKey(
     "hadoop.ssl.hostname.verifier",
     "DEFAULT",
     parsed("verifier", partial(_choice, Verifier)),
-    "Which names of servers are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
+    "Servers whose names are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
 )
 ALLOW_ALL_HOSTS = ConfigKey(
     "checkpointer.tls.allow-all-hosts",
     "false",
     SWITCH,
-    "Whether the verifier ALLOW_ALL is accepted, with which any trusted server can impersonate any other. "
+    "Whether the ALLOW_ALL verifier is accepted, with which any trusted server can impersonate any other. "
     "Specific to the checkpointer.",
 )
 PROTOCOLS = ConfigKey(

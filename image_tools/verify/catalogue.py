@@ -88,7 +88,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "string-gap",
         _W,
-        "ids of strings are missing, and NameNodes of 2.7 to 2.9 and 3.0 do not load the image",
+        "ids of strings are missing, and Hadoop 2.7 to 2.9 and 3.0 NameNodes do not load the image",
         "strings unknown-SERIAL are added",
     ),
     ("string-twice", _E, "two strings have the same id", "the last string is kept"),
@@ -129,7 +129,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "inode-name",
         _E,
         "a name is empty or has a slash, or the root has a name",
-        "it becomes inode-ID, or empty for the root",
+        "the name becomes inode-ID, or empty for the root",
     ),
     (
         "inode-unreachable",
@@ -159,7 +159,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("dir-reference-range", _E, "a reference number is not in INODE_REFERENCE", "dropped"),
     ("dir-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     # INODE_REFERENCE
-    ("reference-inode", _E, "a reference does not lead to an inode", "dropped with its use"),
+    ("reference-inode", _E, "a reference does not refer to an inode", "dropped with its use"),
     ("reference-dst-twice", _E, "an inode has two DstReferences", "the first is kept"),
     ("reference-name-twice", _E, "two WithName references have the same inode and lastSnapshotId", "the first is kept"),
     (

@@ -72,7 +72,9 @@ def command(
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:
-        raise click.UsageError("--force and --resume exclude each other: --force starts over, and --resume continues.")
+        raise click.UsageError(
+            "--force and --resume cannot be used together: --force starts over, and --resume continues."
+        )
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         _refuse_file(source)
@@ -161,8 +163,10 @@ def _warn_of_seen_txid(target: Journal, last: int) -> None:
         return
     seen = read_seen_txid(target.folder / SEEN_TXID)
     if seen > last:
-        note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this transaction."
-        ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
+        note = f"{SEEN_TXID} in DST is {seen}; a NameNode does not start from a copy that ends before this transaction."
+        ends = (
+            "" if target.holds_images() else f" To end the copy at {last}, copy again with --force instead of --resume."
+        )
         echo(f"note: {note}{ends}", err=True)
 
 

@@ -12,7 +12,7 @@ from pipeline.cli.spark_command import context_for
 
 
 @click.command("export")
-@click.option("--table", default="inodes", show_default=True, help="Table of the data source `fsimage`.")
+@click.option("--table", default="inodes", show_default=True, help="Table of the `fsimage` data source.")
 @click.option("--columns", help="Comma-separated names of columns (default: all).")
 @click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True)
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")

@@ -45,7 +45,7 @@ class _Request:
             UsageError: options contradict each other, or the lake or its input is missing.
         """
         if (self.archive is None) != (self.as_of is None) or (self.archive and self.image):
-            raise click.UsageError("--archive needs --as-of, and excludes --image")
+            raise click.UsageError("--archive requires --as-of, and cannot be used with --image")
         _check_tables(self.tables)
         conf_dir, named = self.conf_dir, self.image or self.edits or self.archive
         job = configured_job(conf_dir) if conf_dir and not named else LakeJob(None, ())

@@ -31,7 +31,7 @@ EDITS = Table(
         Column(
             "time",
             TIMESTAMP,
-            "Time of logging, if the operation has one; OP_TIMES has none, and its times come from a client.",
+            "Time of logging, if the operation contains this time; the times in OP_TIMES come from a client.",
             f"{_OP}.*.{{mtime,timestamp}}",
             "time, UTC",
         ),

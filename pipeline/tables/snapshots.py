@@ -52,7 +52,8 @@ SNAPSHOTS = Table(
         Column(
             "deleted",
             pa.bool_(),
-            "Whether the snapshot is deleted but waits for older ones (dfs.namenode.snapshot.deletion.ordered).",
+            "Whether the snapshot is deleted but waits for the deletion of older snapshots "
+            "(dfs.namenode.snapshot.deletion.ordered).",
             f"{_SNAPSHOT}.root.directory.xAttrs hdfs.snapshot.deleted",
             nullable=False,
         ),

@@ -89,8 +89,9 @@ class SecondaryStorage:
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
                     f"{each.current} contains images or edits, but no VERSION with their namespace",
-                    hint="Find out whose directory it is, and configure another directory. If the files are from a "
-                    "SecondaryNameNode that was stopped during its first checkpoint, you can move them elsewhere.",
+                    hint="Find out which node uses the directory, and configure another directory. If the files are "
+                    "from a SecondaryNameNode that was stopped during its first checkpoint, you can move them "
+                    "elsewhere.",
                 )
 
     # ---- observation ---------------------------------------------------------------------------------------

@@ -67,8 +67,8 @@ _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
 _NO_EDITS_HINT = (
     "No action is needed: the daemon continues with the next finalized segment. To include the edits in the active "
-    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends it "
-    "to the active NameNode, and repeat the request."
+    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends "
+    "the command to the active NameNode, and repeat the request."
 )
 _SLICE_SECONDS = 0.25
 _LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
