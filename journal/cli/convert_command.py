@@ -61,14 +61,14 @@ def command(
     have another writer.
 
     DST receives the namespace of SRC. A quorum, and hand-written JSON without journal.json, do not record a namespace:
-    name a VERSION file that does. After a failure, DST is incomplete: repeat the command with --resume, or with --force
-    to start over.
+    specify a VERSION file with --version-file. After a failure, DST is incomplete: repeat the command with --resume, or
+    with --force to start over.
 
     \b
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
               checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
 
-    Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not fitting; 5 unknown layout;
+    Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not matching; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:

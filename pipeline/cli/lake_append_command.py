@@ -91,9 +91,9 @@ def command(as_json: bool, **given: Any) -> None:
 
     With --conf, the command appends the newest image and all finalized segments of the configured directories to
     checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports. LAKE may be a URI of any
-    file system that the `deltalake` library supports, such as hdfs:// and s3://. To use the address of an HDFS with
-    high availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append
-    at the same time.
+    file system that the `deltalake` library supports, such as hdfs:// and s3://. To use the logical address of an HDFS
+    cluster with high availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes
+    may append at the same time.
 
     \b
     Examples:
