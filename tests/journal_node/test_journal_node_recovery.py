@@ -211,7 +211,7 @@ def test_segment_of_an_older_writer_is_not_finalized_without_recovery(node: Jour
     writer.epoch = 2
     writer.start(9)
     writer.write(9, 9, 9)
-    with pytest.raises(JournalOutOfSyncError, match="here in epoch 2"):
+    with pytest.raises(JournalOutOfSyncError, match="on this node in epoch 2"):
         writer.end(1, 8)
     writer.end(9, 9)
     assert logs(node) == [(1, 8, True), (9, 9, False)]
