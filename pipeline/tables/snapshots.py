@@ -87,7 +87,8 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "block_count",
             pa.int32(),
-            "Number of blocks in the diff: those of a file that was truncated or appended to after the snapshot.",
+            "Number of blocks in the diff, which lists the blocks of a file that was truncated or appended to after "
+            "the snapshot.",
             f"{_FILE}.blocks",
         ),
         Column(
