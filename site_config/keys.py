@@ -297,8 +297,8 @@ NAMESPACE_RPC_ADDRESS = ConfigKey(
     "",
     NAMES,
     "Addresses (host:port) at which reads are answered over ClientProtocol, for clients that accept an older state; "
-    "unset: no reads over RPC. If a standby runs in the place of a NameNode, it answers only clients that send a "
-    "state id at that NameNode's dfs.namenode.rpc-address, like an observer. Specific to the checkpointer.",
+    "unset: no reads over RPC. A standby that runs in place of a NameNode answers, at that NameNode's "
+    "dfs.namenode.rpc-address, only clients that send a state id, as an observer does. Specific to the checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
@@ -399,7 +399,7 @@ IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout",
     "60000",
     MILLISECONDS_OR_NONE,
-    "Time limit of connecting and of each read and write; 0 or less: unlimited.",
+    "Time limit for connecting and for each read and write; 0 or less: unlimited.",
 )
 IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec",

@@ -33,7 +33,7 @@ IMAGE_COMPRESSION_CODEC = ConfigKey(
     "dfs.image.compression.codec",
     "org.apache.hadoop.io.compress.DefaultCodec",
     text("class"),
-    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image uses them.",
+    "The codec of compressed images; Lz4Codec and ZStandardCodec are used only if the NameNode's own image uses them.",
 )
 REPLICATION_MIN = ConfigKey(
     "dfs.namenode.replication.min", "1", COUNT, "Replay raises smaller replication factors to this value.", least=1
@@ -156,8 +156,8 @@ MEMORY = ConfigKey(
     "",
     OPTIONAL_BYTES,
     "Limit on the memory of all large arrays of the index, the edits and the sums of checkpointer.namespace.sums, at "
-    "least 64m. Arrays beyond the limit are in unnamed files, which the system flushes when it needs memory. Unset: "
-    "unlimited. Specific to the checkpointer.",
+    "least 64m. Arrays beyond the limit are stored in unnamed files, which the system writes to disk when it needs "
+    "memory. Unset: unlimited. Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
