@@ -33,7 +33,8 @@ _HINTS = {
 }
 _NO_IMAGE = "Could not find image with txid"
 _NO_IMAGE_HINT = (
-    "If the NameNode has purged the image, the next attempt fetches a newer image. If the NameNode's log contains "
+    "The NameNode may have purged the image. A daemon then fetches a newer image at its next attempt, and "
+    "`fetch-image` without --txid fetches the newest. If the NameNode's log contains "
     '"Error reported on storage directory", check that disk, then run `hdfs dfsadmin -restoreFailedStorage true` and '
     "`hdfs dfsadmin -rollEdits`; the NameNode uses the directory and its images again."
 )
@@ -137,7 +138,7 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """Return a response body's text in one short line, without HTML and stack trace."""
+    """Return a response body's text in one short line, without HTML or a stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))
