@@ -103,7 +103,7 @@ def test_every_link_on_the_pages_has_a_target() -> None:
 
 
 def test_documented_commands_end_safe_mode_after_an_error() -> None:
-    """While a NameNode of the nameservice does not answer, `-safemode enter` fails although other NameNodes enter it."""
+    """`-safemode enter` fails while a NameNode does not answer, even if other NameNodes have entered safe mode."""
     for page in (ROOT / "docs").glob("*.md"):
         assert "-safemode enter &&" not in " ".join(page.read_text().split()), page
 
