@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.transfer import download_segment
+from hadoop_common.access import AccessControl
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
@@ -16,6 +18,8 @@ from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_protocol import EditLogManifest, NamenodeClient
 from namenode_stub.formatting import format_storage, new_storage_info
+from servlets.application import create_application
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.received_files import ReceivedFile
 from servlets.status import TriggerState
 from tests.checkpointer.secondary_support import (
@@ -60,6 +64,23 @@ def test_a_damaged_segment_is_fetched_again(node: NamenodeDouble, tmp_path: Path
         node.steps.clear()
         assert done(first) == 151
     assert node.transfers() == [*(f"segment-{number}" for number in (48, 59, 89, 111, 137)), "upload"]
+
+
+# ---- directories in the bean of Hadoop's secondary ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_beans_show_the_directories_of_images_and_of_edits(
+    node: NamenodeDouble, tmp_path: Path, separate: bool
+) -> None:
+    changes = {"dfs__namenode__checkpoint__edits__dir": str(tmp_path / "edits")} if separate else {}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        limits = ServingLimits(transfer_options(secondary.config), secondary.role.counter)
+        parts = daemon_blueprints(secondary.role, secondary.service, secondary.config, limits, AccessControl())
+        name = "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
+        (bean,) = create_application(*parts).test_client().get("/jmx", query_string={"qry": name}).get_json()["beans"]
+    assert bean["CheckpointDirectories"] == [f"file://{tmp_path}/secondary"]
+    assert bean["CheckpointEditlogDirectories"] == [f"file://{tmp_path}/{'edits' if separate else 'secondary'}"]
 
 
 # ---- edits for the archive ---------------------------------------------------------------------------------
