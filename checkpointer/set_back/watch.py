@@ -188,6 +188,12 @@ class PastWatch:
             ),
         )
 
+    def same_process(self, image: ImageId) -> bool:
+        """Return whether the NameNode has not been restarted since its past was found to contain our image; False if
+        this is unknown.
+        """
+        return self._is_of_process(image, self._witness(()))
+
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
         """Return whether the process stored with an image is the active NameNode's, whose past then contains the
         image.

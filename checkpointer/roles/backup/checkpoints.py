@@ -154,6 +154,10 @@ class BackupCheckpoints:
         started_over = verdict.lost
         if started_over:
             self.upkeep.start_over(verdict)
+        recovered = verdict.holds and self._has_image_of_another_process()
+        if recovered:
+            self.follower.forget_image()
+        if started_over or recovered:
             self.follower.reach(target, observer)
             verdict = self.past.check(deep=True)
         if not verdict.holds:
@@ -162,6 +166,20 @@ class BackupCheckpoints:
             )
         if not started_over:
             self.upkeep.reset_start_over_limit()
+
+    def _has_image_of_another_process(self) -> bool:
+        """Return whether the NameNode was restarted after our newest image, and has a newer image.
+
+        `namenode -recover` saves an image without transactions that could not be read or applied, but the segments
+        still contain these transactions. Therefore, only the NameNode's image shows its namespace.
+        """
+        ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
+        if newest <= ours.txid or self.past.same_process(ImageId(ours.txid, image_md5(ours.path))):
+            return False
+        _LOG.info(
+            "the NameNode was restarted and has an image at txid %d, which replaces this node's namespace", newest
+        )
+        return True
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self.storage.current_folders()
