@@ -249,9 +249,9 @@ class StorageLock:
     def _in_use(self, holder: str) -> StorageInUseError:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
-            hint="Leave that process alone: it may be the NameNode. Give this process directories of its own "
-            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one directory "
-            "destroy it.",
+            hint="Leave that process alone: it may be the NameNode, or the same daemon, which is already running. "
+            "Another daemon needs directories of its own (dfs.namenode.checkpoint.dir, for a standby "
+            "dfs.namenode.name.dir). Two processes in one directory destroy it.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:
