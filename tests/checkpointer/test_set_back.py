@@ -24,6 +24,7 @@ from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path
 from journal.attribute_ops import RemoveXAttrOp, TimesOp
 from journal.binary_codec import encode_op
+from journal.errors import CorruptOpError
 from journal.operation import EditOp, declared_operations
 from journal.ops import OPERATIONS
 from journal.segment_file import EditLogSegment, SegmentTransactions
@@ -282,6 +283,22 @@ def test_first_transaction_of_an_open_segment_may_be_unreadable() -> None:
     # our open segment has one more transaction, which must be read for a comparison
     more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
     assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
+
+
+class Damaged(ModelSegment):
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise CorruptOpError("the checksum differs", txid=from_txid)
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_image_or_process_proves_the_past_if_a_segment_is_damaged(in_progress: bool) -> None:
+    """An open segment may be readable later."""
+    witness = Witness((OURS[0], Damaged(5, OURS[1].ops, in_progress)), 9, {9: "aa"})
+    verdict = prove(STRETCHES, witness, based=False)
+    assert verdict.finding is PastFinding.UNKNOWN
+    assert "the checksum differs" in verdict.reason
+    assert prove(STRETCHES, witness, based=False, alive=lambda: True).holds is not in_progress
+    assert prove(STRETCHES, witness, based=False, images=lambda: [ImageId(9, "aa")]).holds is not in_progress
 
 
 def test_unreadable_segment_gives_an_unknown_verdict() -> None:

@@ -15,7 +15,7 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesE
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.checkpoint_end import purge, report_result
-from checkpointer.set_back.proof import refuse, require_whole
+from checkpointer.set_back.proof import DAMAGE_HINT, refuse, require_whole
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
@@ -162,7 +162,8 @@ class BackupCheckpoints:
             verdict = self.past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}; no image is made", hint="The daemon retries; check that the NameNode is up."
+                f"{verdict.reason}; no image is made",
+                hint=DAMAGE_HINT if verdict.damaged else "The daemon retries; check that the NameNode is up.",
             )
         if not started_over:
             self.upkeep.reset_start_over_limit()
