@@ -175,7 +175,7 @@ class BackupCheckpoints:
         still contain these transactions. Therefore, only the NameNode's image shows its namespace.
         """
         ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
-        if newest <= ours.txid or self.past.same_process(ImageId(ours.txid, image_md5(ours.path))):
+        if newest <= ours.txid or not self.past.of_another_process(ImageId(ours.txid, image_md5(ours.path))):
             return False
         _LOG.info(
             "the NameNode was restarted and has an image at txid %d, which replaces this node's namespace", newest
