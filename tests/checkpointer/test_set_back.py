@@ -104,6 +104,21 @@ def test_runs_from_files_equal_those_from_streams(tmp_path: Path) -> None:
     assert recorder.runs() == noted(*segments).runs() == runs_of_segments(files)
 
 
+def test_segment_that_begins_inside_the_last_run_begins_another_run() -> None:
+    """A NameNode that was set back may write other segments, which contain the next transactions."""
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
+    before, after = segment(1, delete(2), delete(3), in_progress=True), segment(2, delete(3), delete(4))
+    for _ in recorder.record_all(before.read(1)):
+        pass
+    recorder.mark_applied(3)
+    recorder.check_resumed(after.read)
+    for _ in recorder.record_all(after.read(4)):
+        pass
+    recorder.mark_applied(5)
+    assert [(each.first, each.last, each.starts) for each in recorder.runs()] == [(1, 3, True), (4, 5, False)]
+
+
 def test_run_of_an_open_segment_has_no_end(tmp_path: Path) -> None:
     whole = segment(1, delete(2), chmod(3))
     path = tmp_path / "edits_inprogress_0000000000000000001"
