@@ -112,12 +112,14 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
         images = sorted(path for path in current.iterdir() if parse_image(path.name) and md5_path(path).is_file())
         segments = find_segments([directory / "current", *(each / "current" for each in edits)], in_progress)
     except (OSError, UnicodeError) as fault:
-        raise ArchiveError(
-            f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint=hint_for(
-                fault, "Specify a NameNode's or checkpointer's storage directory, which has current/VERSION."
-            ),
-        ) from fault
+        name = str(getattr(fault, "filename", ""))
+        if (unreadable := next((each for each in edits if name == str(each / "current")), None)) is not None:
+            problem = f"{unreadable} is not a directory of edits that can be read: {error_text(fault)}"
+            hint = "Specify a directory that contains `current` with segments, such as dfs.namenode.shared.edits.dir."
+        else:
+            problem = f"{directory} is not a storage directory that can be read: {error_text(fault)}"
+            hint = "Specify a NameNode's or checkpointer's storage directory, which has current/VERSION."
+        raise ArchiveError(problem, hint=hint_for(fault, hint)) from fault
     return FoundFiles(version, segments, tuple(images))
 
 
@@ -322,7 +324,7 @@ class _Addition:
     def _store_images(
         self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
     ) -> Iterator[ImageRecord]:
-        """Store the images that a restore needs, one after the other."""
+        """Store the images that a restore needs, one at a time."""
         for path in paths:
             name = parse_image(path.name)
             assert name is not None
@@ -330,7 +332,9 @@ class _Addition:
                 yield store_image(self._archive, path, name.txid, branch, self._version)
 
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
-        """Return whether the archive cannot restore `txid` fast enough, or VERSION has changed since its base image."""
+        """Return whether the archive needs an image: it cannot restore `txid` fast enough, or VERSION has changed since
+        the base image.
+        """
         view = view_of(self._catalogue, branch)
         removed = any(each.startswith(f"{IMAGES}/{image_name(txid)}-") for each in self._catalogue.removed)
         if removed and any(each.txid > txid for each in view.images):

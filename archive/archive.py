@@ -111,6 +111,9 @@ class Archive:
 
     def _existing(self) -> ArchiveIdentity:
         if (found := self.identity()) is None:
+            if self.store.sizes(COMMITS):
+                hint = f"`checkpointer archive check --archive {self.store.location} --repair` writes it again."
+                raise ArchiveError(f"{self.store.location} has lost its {IDENTITY}", hint=hint)
             raise ArchiveError(
                 f"{self.store.location} is not an archive: it has no {IDENTITY}",
                 hint="Check --archive; `checkpointer archive add` creates an archive.",
@@ -278,7 +281,7 @@ class Archive:
     def pin(self, names: Iterable[str]) -> bool:
         """Keep the bytes of these objects in memory, and release all other objects; return whether all of them exist.
 
-        Otherwise, a daemon that removes parts of an open segment each second would disturb a restore, which reads for
+        Otherwise, a daemon that removes parts of an open segment each second would disturb a restore, which can take
         minutes.
         """
         before, self._pinned = self._pinned, {}

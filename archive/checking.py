@@ -24,7 +24,7 @@ from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
 
 _UNREACHED = "no edits lead to it"
-_UPGRADED = "it is the first after an upgrade, which replay does not repeat"
+_UPGRADED = "it is the first image after an upgrade, which replay does not repeat"
 _SOUND = ("equal", "same meaning", _UNREACHED, _UPGRADED)
 
 
@@ -44,7 +44,7 @@ class CheckReport:
     """The findings of a check.
 
     Attributes:
-        objects, size: objects and bytes that were read.
+        objects, size: numbers of objects and bytes that were read.
         clusters: clusters with images in the archive, beginning with the cluster that archive.json names; only one is
             allowed.
         unassigned: names of edits whose cluster is unknown among several clusters; see `archive.clusters`.
@@ -100,8 +100,8 @@ def check_archive(
             report.damaged[IDENTITY] = f"{IDENTITY}: the file is missing"
         elif found is not None and owners and not any(same_namespace(each, found) for each in owners):
             report.damaged[IDENTITY] = (
-                f"{IDENTITY}: the file is of cluster {found.cluster_id}, namespace {found.namespace_id}, "
-                f"and all images are of cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
+                f"{IDENTITY}: the file belongs to cluster {found.cluster_id}, namespace {found.namespace_id}, "
+                f"but all images belong to cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
             )
         else:
             archive.require_key()

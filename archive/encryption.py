@@ -4,7 +4,7 @@
     chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce contains the number of the chunk and a flag
                 for the last chunk, so chunks cannot be reordered, repeated or truncated
 
-The key of an object is the HKDF-SHA256 of the key file's key and the salt (RFC 5869). The package `cryptography`
+The key of an object is the HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package
 provides both algorithms.
 """
 
@@ -79,7 +79,7 @@ class ArchiveKey:
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         except ImportError as fault:
             raise ArchiveError(
-                "encryption needs the package cryptography, which is not installed",
+                "encryption needs the cryptography package, which is not installed",
                 hint="pip install 'hdfs-checkpointer[archive]'.",
             ) from fault
         return AESGCM(HKDF(SHA256(), _KEY_BYTES, salt, b"hdfs-checkpointer archive").derive(self._secret))

@@ -80,7 +80,7 @@ class _Next:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Findings of a round, which stay equal while only the segment in progress grows."""
+    """Findings of a round, which do not change while only the segment in progress grows."""
 
     version: str
     images: tuple[Path, ...]
@@ -148,7 +148,7 @@ class ArchiveFollower:
         if self._begun and self._archive.identity() is None and not self._archive.catalogue().records:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer contains the archive",
-                hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new one.",
+                hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new archive.",
             )
 
     def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:
@@ -232,7 +232,7 @@ class ArchiveFollower:
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # without such pieces, the followed edits are no longer in the archive
+        # if there are no such pieces, the archive no longer contains the edits that were archived before
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):

@@ -127,7 +127,7 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
         if gap is None:
             return RestorePlan(txid, view, base, tuple(pieces))
         missing = missing or gap
-    what = f"transaction {missing} is not in it" if missing else "its oldest image is newer than that"
+    what = f"transaction {missing} is missing" if missing else "its oldest image is newer"
     raise NoSuchMomentError(
         f"the archive cannot restore transaction {txid} of branch {view.branch}: {what}",
         hint=f"It can restore {_ranges_text(moments(view))}." if view.images else "The archive has no image yet.",
@@ -177,7 +177,7 @@ def covering_base(view: BranchView, txid: int) -> RestorePlan | None:
 
 
 def reach(pieces: Sequence[Piece], txid: int) -> int:
-    """Return the last transaction that edits without a gap connect to an image of `txid`."""
+    """Return the last transaction that edits without a gap connect to an image at `txid`."""
     reached = txid
     for piece in sorted(pieces, key=lambda each: each.record.first):
         if piece.record.first <= reached + 1 <= piece.last:
@@ -230,7 +230,7 @@ def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -
     `removed` contains the first and last transactions of removed edits, which count as present.
     """
     have = [(each.record.first, each.last) for each in view.pieces]
-    start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
+    start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=view.last_txid + 1)
     missing = []
     # removed edits that begin after the last transaction belong to a cluster that was moved to another archive
     earlier = [each for each in removed if each[0] <= view.last_txid]

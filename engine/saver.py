@@ -28,7 +28,7 @@ from image_format.writer import Sink
 
 __all__ = ["SaveFailure", "SaveResult", "Sink", "save_image"]
 
-_HINT = "Free space on, or replace, the failing disks, then repeat the checkpoint; the old images are intact."
+_HINT = "Free space on the failing disks, or replace them, then repeat the checkpoint; the old images are intact."
 
 _saving: set[Path] = set()
 _saving_guard = threading.Lock()
@@ -72,7 +72,7 @@ def save_image(
     """Write one image into all folders in parallel, and rename each complete file to its final name.
 
     A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all folders
-    have one, the call fails.
+    contain such an image, the call fails.
 
     Args:
         folders: `current` folders of locked storage directories.
@@ -120,7 +120,7 @@ def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
     with _saving_guard:
         if taken := resolved & _saving:
             raise CheckpointInProgressError(
-                f"{min(taken)} is being written already", hint="Wait until that checkpoint has ended."
+                f"{min(taken)} is already being written", hint="Wait until that checkpoint has ended."
             )
         _saving.update(resolved)
     try:

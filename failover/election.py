@@ -139,7 +139,7 @@ class Election:
         """Leave the election once the running callback has ended.
 
         Without `need_fence`, an active participant removes its breadcrumb. This is allowed only if our NameNode is
-        known to be no longer active. With `need_fence`, the breadcrumb stays, so that the next active NameNode fences
+        known to be no longer active. With `need_fence`, the breadcrumb remains, so that the next active NameNode fences
         our NameNode.
         """
         if self._thread is None:
@@ -270,7 +270,7 @@ class Election:
         try:
             self._handle(event)
         except Exception as fault:
-            _LOG.exception("a fault of the election itself; it continues with a new session")
+            _LOG.exception("a fault of the election itself; the election continues with a new session")
             try:
                 self._handle(ElectionFault(f"{type(fault).__name__}: {fault}"))
             except Exception:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Protection(Enum):
-    """Protection of frames after the login; the value is the layer's bit in RFC 4752, the name is Hadoop's."""
+    """Protection of frames after the login; the value is the layer's bit in RFC 4752, and the name is Hadoop's."""
 
     AUTHENTICATION = 1
     INTEGRITY = 2
@@ -31,7 +31,7 @@ def parse_protections(text: str) -> tuple[Protection, ...]:
     try:
         return tuple(Protection[word.upper()] for word in words) or (Protection.AUTHENTICATION,)
     except KeyError as fault:
-        raise ValueError("is not a list of authentication, integrity, privacy") from fault
+        raise ValueError("is not a list of the levels authentication, integrity and privacy") from fault
 
 
 PROTECTIONS = parsed("protections", parse_protections)
@@ -141,7 +141,7 @@ class KnownToken:
 
 
 class KnownTokens(Protocol):
-    """The delegation tokens that a server knows."""
+    """The delegation tokens that are known to a server."""
 
     def known_token(self, identifier: bytes) -> KnownToken:
         """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.

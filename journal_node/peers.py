@@ -108,7 +108,7 @@ class RpcPeer:
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
             # The metrics must include all promises from before this node was wiped.
-            _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
+            _LOG.info("%s: the metrics of %s will be read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
 
@@ -145,7 +145,10 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to an address also have it as source; with ip_nonlocal_bind, a bind proves nothing."""
+    """Return whether packets to an address also have this address as their source.
+
+    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address.
+    """
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

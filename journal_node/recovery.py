@@ -77,7 +77,9 @@ def accept_recovery(
             download = DownloadReason.NOTHING
         replaces = False
         if download is not DownloadReason.NOTHING:
-            _LOG.info("%s: segment %s is fetched from %s, copy here: %s", journal.journal_id, wanted, from_url, own)
+            _LOG.info(
+                "%s: segment %s is fetched from %s, this node's copy: %s", journal.journal_id, wanted, from_url, own
+            )
             chunks = fetch(from_url, journal.require_formatted())
             segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
             replaces = download is DownloadReason.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)
@@ -138,7 +140,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy has the same transactions as this node's copy, and in this case, remove it."""
+    """Remove the fetched copy if it has the same transactions as this node's copy; return whether it was removed."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)

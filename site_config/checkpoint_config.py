@@ -109,7 +109,7 @@ class CheckpointConfig:
         tail_period: interval of checks for new edits.
         tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the tail also reads the open segment.
-        log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
+        log_roll_period: age of the active NameNode's open segment at which we request a roll; 0 or less means never.
         roll_retries: maximum number of requests to each NameNode for one roll.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of this node's HTTP and HTTPS servers; port 0 means any free port.
@@ -231,7 +231,7 @@ class CheckpointConfig:
 
     @property
     def roll_after(self) -> float:
-        """Age in seconds of the active's open segment at which we request a roll; 0 or less means never."""
+        """Age in seconds of the active NameNode's open segment at which we request a roll; 0 or less means never."""
         return 0.0 if self.shadow else self.log_roll_period
 
     def in_shadow(self) -> CheckpointConfig:
@@ -374,17 +374,18 @@ class _CheckpointReader(SettingsReader):
         """
         if both := self._shared_directory(found, _DATA_DIR, ""):
             problem = (
-                f"names {both}, which is also a DataNode's directory by {_DATA_DIR}: only one node on a host can use it"
+                f"names {both}, which {_DATA_DIR} also names as a DataNode's directory: only one node on a host can "
+                "use it"
             )
             self.settings.warn(self.settings.fault(name, problem))
         if self._role is Role.STANDBY and (both := self._shared_directory(found, keys.SHARED_EDITS_DIR.name, "")):
-            problem = f"names {both}, to which the active NameNode writes the edits by {keys.SHARED_EDITS_DIR.name}"
+            problem = f"names {both}, to which the active NameNode writes the edits ({keys.SHARED_EDITS_DIR.name})"
             raise self.error(name, problem)
         if self._role is not Role.SECONDARY:
             return
         for key in (keys.NAME_DIR, EDITS_DIR):
             if both := self._shared_directory(found, key.name, key.default):
-                raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
+                raise self.error(name, f"names {both}, which {key.name} assigns to a NameNode")
 
     def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
         """Return the first directory that `key` assigns to another node."""

@@ -60,7 +60,7 @@ class Thresholds:
         return next(filter(None, starmap(_disorder, given)), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
-        """Return the thresholds of the check `name`; `warning` and `critical` are its defaults.
+        """Return the thresholds of the `name` check; `warning` and `critical` are its defaults.
 
         An operator's threshold replaces a contradicting default. One exception: for space, the default of --critical
         replaces a lower --warning, because the next checkpoint needs this space.
@@ -80,9 +80,9 @@ def _disorder(name: str, limits: AlarmLimits) -> str:
         return ""
     falling = MEASURED[name].falling
     if falling and limits.warning < limits.critical:
-        return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
+        return f"{name}: --warning must be at least --critical, because a smaller value is worse"
     if not falling and limits.warning > limits.critical:
-        return f"{name}: --warning has to be at most --critical, because a larger value is worse"
+        return f"{name}: --warning must be at most --critical, because a larger value is worse"
     return ""
 
 

@@ -25,8 +25,8 @@ from site_config.engine_settings import EngineChoice, EngineSettings, engine_set
 from site_config.keys import SHARED_EDITS_DIR
 from site_config.merge_settings import memory_limit, merge_settings
 
-# memory for everything but the tables: together with the overhead that a memory limit adds for threads, 200 MB, or a
-# quarter of a large limit, because a backlog of edits also needs memory for each changed directory
+# Memory for everything except the tables: 200 MB, including the overhead that a memory limit adds for threads. The
+# margin of a large limit is a quarter, because a backlog of edits also needs memory for each changed directory.
 _MIN_BESIDE_TABLES = 136 << 20
 _IN_USE_HINT = (
     "Leave that process alone: it may be the NameNode, for which a daemon makes the checkpoints. --dry-run also works "
@@ -99,7 +99,7 @@ def command(
     --allow-unknown-layout copies contents that it cannot interpret, and stops at an edit that affects them. Edits of an
     unknown layout are always refused.
 
-    Renames, snapshots and symlinks together can cause a namespace that a NameNode saves, but cannot load. The merge
+    Renames, snapshots and symlinks together can lead to a namespace that a NameNode can save, but not load. The merge
     heals such inconsistencies in the new image without losing a file or directory that has a path. It reports each
     inconsistency in one line, in the terms of `image verify` (--json: `healed`). --strict refuses inconsistencies with
     exit code 4 (3 if they are in the old image). --as-hadoop is for comparisons with Hadoop's own images.

@@ -49,7 +49,7 @@ from servlets.status import TriggerResult, TriggerState
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
-_LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
+_LOCK_HINT = "Restore the service that stores the lock; `checkpointer check --only leader` shows its fault."
 _UPLOAD = "upload"
 
 
@@ -179,8 +179,8 @@ class CheckpointAttempts:
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
-                # Another daemon may have made images in the meantime, so the past to compare our state with may be
-                # purged.
+                # Another daemon may have made images in the meantime, so the edits with which our state must be
+                # compared may have been purged.
                 operation = self.faults.fetch
                 self._keep_up()
                 operation = None

@@ -98,7 +98,9 @@ class Witness(Protocol):
         """
 
     def lives(self) -> Mapping[str, int]:
-        """Return the start times of the NameNodes' processes by address; omit NameNodes that do not report theirs."""
+        """Return the start times of the NameNodes' processes by address; omit NameNodes that do not report a start
+        time.
+        """
 
     def active_life(self) -> tuple[str, int] | None:
         """Return the active NameNode's address and the start time of its process; None if they are unknown."""
@@ -171,8 +173,10 @@ def prove(
     for verdict in found:
         if verdict.damaged:
             return verdict
-    reason = next((each.reason for each in found if each.reason), "the later edits contain no change that proves it")
-    return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image below them")
+    reason = next(
+        (each.reason for each in found if each.reason), "the later edits contain no change that proves the image"
+    )
+    return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image that precedes them")
 
 
 def runs_ending_at(

@@ -95,7 +95,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
 
 
 def read_storage_info(directory: Path) -> StorageInfo:
-    """Read the VERSION of the storage directory `directory`.
+    """Read the VERSION of a storage directory.
 
     Raises:
         StorageError: the file does not exist or cannot be read.
@@ -248,7 +248,8 @@ def _refuse_interrupted(directory: Path) -> None:
         if exists(directory / name):
             raise StorageError(
                 f"{directory / name} shows that an upgrade, rollback or import was interrupted",
-                hint="Do not change it: the NameNode of this directory completes or undoes it when it starts.",
+                hint="Do not change the directory: its NameNode completes or undoes the operation when the NameNode "
+                "starts.",
             )
 
 

@@ -26,14 +26,15 @@ _TAG = re.compile(r"<[^>]*>")
 _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 
 _HINTS = {
-    403: "Check that both sides belong to one cluster and upgrade, and that this host may transfer images.",
+    403: "Check that both sides belong to the same cluster and upgrade, and that this host may transfer images.",
     404: "Check that the address is the NameNode's HTTP address (dfs.namenode.http-address).",
     410: "Check the server's log for the cause, then try again.",
     503: "The server is busy or starting; try again later.",
 }
 _NO_IMAGE = "Could not find image with txid"
 _NO_IMAGE_HINT = (
-    "The NameNode may have purged the image; then the next attempt fetches a newer one. If the NameNode's log contains "
+    "The NameNode may have purged the image. A daemon then fetches a newer image at its next attempt, and "
+    "`fetch-image` without --txid fetches the newest. If the NameNode's log contains "
     '"Error reported on storage directory", check that disk, then run `hdfs dfsadmin -restoreFailedStorage true` and '
     "`hdfs dfsadmin -rollEdits`; the NameNode uses the directory and its images again."
 )
@@ -137,7 +138,7 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """Return a response body's text in one short line, without HTML and stack trace."""
+    """Return a response body's text in one short line, without HTML or a stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))

@@ -185,7 +185,9 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:
         # BlockManager.convertLastBlockToUnderConstruction does not open a full block, so FSDirTruncateOp stops
-        raise NamespaceError(f"block {last.block_id} of {op.src} would stay whole, so there is no block to recover")
+        raise NamespaceError(
+            f"block {last.block_id} of {op.src} would keep its full length, so there is no block to recover"
+        )
     elif table.block_type[row] == _STRIPED:
         # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
         raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
@@ -226,7 +228,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             table.truncate_blocks(source, 0)
             recorder.remove_child(directory, name, source, latest)
         else:
-            # Hadoop 2.7 leaves a created name, and then cannot load the image that it saves.
+            # Hadoop 2.7 leaves the name in a created list, and then cannot load the image that it saves.
             recorder.remove_child(directory, name, source, CURRENT_STATE)
         recorder.diffs.remove(source)
         tree.references.forget(source)

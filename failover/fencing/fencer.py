@@ -18,7 +18,9 @@ _LOG = logging.getLogger(__name__)
 
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
 _LISTENS = "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 0A '"
-"""Exits with 0 if any process listens on the port, even another user's, which fuser cannot see (proc_net_tcp)."""
+"""Command that exits with 0 if a process listens on the port, even if fuser cannot see this process, because it belongs
+to another user (proc_net_tcp).
+"""
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
 _CLOSED_SECONDS = 10.0
@@ -47,7 +49,7 @@ class Fencer:
     """The fencing methods of one NameNode.
 
     Args:
-        environment: called for each command, because host names may resolve to other addresses by then.
+        environment: called for each command, because the addresses of host names may change.
         seconds: time limit of each method.
     """
 
@@ -107,7 +109,7 @@ class Fencer:
                 str(method), False, f"bash cannot find the program {program}, or is not permitted to run it"
             )
         comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
-        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
+        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tested{comma}")
 
     def _unknown(self, program: str) -> bool:
         return run_command(["bash", "-c", 'type "$0"', program], name=program, seconds=self._seconds).code != 0
@@ -147,7 +149,9 @@ class Fencer:
         if ended[0] == 0:
             return FencingOutcome(str(method), True, f"{self._target.name} accepts our login, and has fuser")
         if ended[0] not in (None, _SSH_FAILED):
-            return FencingOutcome(str(method), False, f"{self._target.name} has no fuser; it is in the package psmisc")
+            return FencingOutcome(
+                str(method), False, f"{self._target.name} does not have fuser, which is in the psmisc package"
+            )
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _on_host(self, method: SshFencing, command: str) -> tuple[int | None, str]:

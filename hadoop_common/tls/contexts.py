@@ -141,13 +141,15 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
         elif not hit:
             kept.append(suite["name"])
     if not kept:
-        raise TlsSetupError("ssl.server.exclude.cipher.list leaves no cipher suite", hint="Exclude fewer.")
+        raise TlsSetupError(
+            "ssl.server.exclude.cipher.list leaves no cipher suite", hint="Exclude fewer cipher suites."
+        )
     context.set_ciphers(":".join(kept))
     return newest
 
 
 def java_suite(name: str) -> str:
-    """Return Java's name for a cipher suite of OpenSSL; `name` itself if both are the same."""
+    """Return Java's name for a cipher suite of OpenSSL, or `name` itself if both names are equal."""
     found = _SUITE.fullmatch(name)
     if found is None:
         return name

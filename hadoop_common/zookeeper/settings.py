@@ -34,7 +34,7 @@ SESSION_TIMEOUT = ConfigKey(
     "ha.zookeeper.session-timeout.ms",
     "10000",
     MILLISECONDS,
-    "After this time without contact, another controller or leader takes over.",
+    "Session timeout: after this time without contact, another controller or leader takes over.",
     least=0.1,
     release2="5000",
 )
@@ -148,7 +148,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
     return ZooKeeperAddress(
         hosts,
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
-        # for an empty ACL, the creator of the znode gets all rights (ActiveStandbyElector)
+        # with an empty ACL, the creator of the znode receives all rights (ActiveStandbyElector)
         parsed_value(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
         _credentials(settings, auth),
         sasl_login(settings),

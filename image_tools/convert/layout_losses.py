@@ -70,9 +70,7 @@ _RULES = (
         LayoutVersion.QUOTA_BY_STORAGE_TYPE,
         loads_from=_ALWAYS,
     ),
-    _LossRule(
-        kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS
-    ),
+    _LossRule(kernels.DIFF_BLOCKS, "file diffs with separate block lists", LayoutVersion.TRUNCATE, loads_from=_ALWAYS),
     _LossRule(kernels.WIDE_REPLICATION, "files with a replication above 2047", _EC, fits_before=True),
 )
 
@@ -87,7 +85,7 @@ def may_lose(source: int, target: int) -> bool:
 
 
 def losses(found: Findings, layout_version: int) -> list[Loss]:
-    """Return the findings of a section that the layout cannot represent."""
+    """Return a loss for each kind of content in `found` that the layout cannot represent."""
     return [
         Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads(layout_version))
         for rule in _RULES

@@ -18,7 +18,7 @@ from image_tools.search.criteria import KINDS
 from image_tools.search.scan import FoundInodes, NamespaceScan
 
 _KIND_NAMES = {number: name for name, number in KINDS.items()}
-# paths that are checked and written in one batch
+# number of paths that are checked and written in one batch
 _LINES = 1 << 10
 _FIELDS = (
     ("path", "string"),
@@ -72,7 +72,9 @@ def write_parquet(scan: NamespaceScan, batches: Iterable[FoundInodes], output: P
             for found in batches:
                 writer.write_batch(pa.RecordBatch.from_pylist(list(_rows(scan, found)), schema))
     except OSError as error:
-        hint = hint_for(error, "Free space, or specify another --output.")
+        hint = hint_for(
+            error, "Check that the directory exists, is writable and has enough space, or specify another --output."
+        )
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def command(
     cluster: str, last: int, since: str | None, depth: int, top: int, audit: tuple[Path, ...], as_json: bool, lake: str
 ) -> None:
-    """Report growth over the newest images of LAKE, and operations by day and user since the oldest of them.
+    """Report growth over the newest images of LAKE, and operations by day and user since the oldest of these images.
 
     The counts of a directory include everything below it. Rows are sorted by their change from the oldest to the newest
     image; --json contains the totals of every image, and each user's operations of every day. Edits contain only the
@@ -59,8 +59,9 @@ def command(
     images = [image for image in images_in_lake(lake, cluster) if start is None or image.time >= start][-last:]
     if len(images) < 2:
         raise LakeError(
-            f"growth needs two images, and {lake} has {len(images)}",
-            hint="Append another image: checkpointer lake append.",
+            f"growth needs two images, and {lake} has {len(images)}" + (f" since {since}" if since else ""),
+            hint="Append another image: checkpointer lake append."
+            + (" An earlier --since includes older images." if since else ""),
         )
     with ProgressObserver(show=not as_json) as observer, observer.ticking():
         growth = measure_growth(lake, images, depth, progress=lambda name: observer.phase(name, None))

@@ -136,7 +136,7 @@ def test_file_instead_of_an_archive_is_an_error(tmp_path: Path) -> None:
     file.write_text("x")
     answer = run_cli("archive", "list", "--archive", file)
     assert (answer.code, f"{file}/{IDENTITY} cannot be read: Not a directory\n" in answer.err) == (6, True), answer.err
-    assert "an archive is a directory" in answer.err
+    assert "the value must be a directory" in answer.err
 
 
 def damage_and_repair(path: Path, scene: Scene) -> None:
@@ -233,7 +233,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
             except KilledError:
                 archive = Archive(FolderStore(root))
                 view = view_of(archive.catalogue(), MAIN)
-                # published objects stay
+                # published objects remain
                 assert known is None or set(known) <= set(moments(view)[0])
                 if view.images:
                     known = moments(view)[0]

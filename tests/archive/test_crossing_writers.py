@@ -92,7 +92,7 @@ def test_concurrent_writers_of_different_histories_get_two_branches(
 def test_one_of_two_concurrent_histories_becomes_the_main_branch(
     same_image: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """In both pasts, segments contain the same transactions with different operations."""
+    """In both pasts, segments have the same txids, but contain different operations."""
     builder = ImageBuilder(HADOOP3)
     if not same_image:
         builder.info.genstampV2 += 1
@@ -227,7 +227,7 @@ def test_identity_that_replaced_the_identity_of_the_images_is_repaired(archive: 
         add_directory(archive, nn)
     assert "`checkpointer archive check --repair` restores archive.json" in refused.value.hint
     (problem,) = check_archive(archive).damaged.values()
-    assert "is of cluster CID-2, namespace 2, and all images are of cluster CID-1, namespace 7" in problem
+    assert "belongs to cluster CID-2, namespace 2, but all images belong to cluster CID-1, namespace 7" in problem
     assert check_archive(archive, repair=True).rewritten == [IDENTITY]
     assert check_archive(archive).damaged == {}
     assert add_directory(archive, nn).edits == ()

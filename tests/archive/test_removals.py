@@ -23,7 +23,7 @@ FOLLOWING = BASE_TXID + 1 + len(PREPARED) + 1
 
 @pytest.mark.parametrize("one_segment", [True, False])
 def test_deletion_of_a_file_is_found_after_it_is_created_again(tmp_path: Path, one_segment: bool) -> None:
-    # clients create files with the overwrite flag even if none exists
+    # clients create files with the overwrite flag even if no file exists
     again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
     nn = storage(tmp_path / "nn")
     if one_segment:
@@ -70,8 +70,8 @@ def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> No
 def found_removal(folder: Path, path: str, *segments: Sequence[EditOp], image_after: int | None = None) -> int | None:
     """Return the transaction that removed `path` according to `undelete` and `archive restore --before-delete`.
 
-    None if both commands report that no transaction removed the path. `image_after` adds an image after this number of
-    segments.
+    Return None if both commands report that no transaction removed the path. `image_after` adds an image after this
+    number of segments.
     """
     nn, end = storage(folder / "nn"), BASE_TXID
     with open_archive(str(folder / "archive")) as archive:
@@ -120,7 +120,7 @@ def test_state_before_a_file_was_concatenated_is_found(tmp_path: Path) -> None:
     undone = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "undone")
     assert (undone.code, f"transaction {FOLLOWING + 2} is OP_CONCAT_DELETE, which cannot" in undone.err) == (6, True)
     assert f"`--before {FOLLOWING + 2}` undoes an earlier removal" in undone.err
-    assert f"`checkpointer archive restore --txid {FOLLOWING + 1}` restores the state before this one" in undone.err
+    assert f"`checkpointer archive restore --txid {FOLLOWING + 1}` restores the state before this removal" in undone.err
 
 
 @pytest.mark.parametrize("one_segment", [True, False])

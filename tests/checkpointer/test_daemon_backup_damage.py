@@ -133,7 +133,7 @@ def test_image_that_the_namenode_lacks_is_set_aside_if_all_are_damaged(
 
 
 def test_damaged_image_is_no_evidence_of_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """Without its content, an image in the middle of a segment of the NameNode does not prove a set-back."""
+    """An image in the middle of a segment of the NameNode does not prove a set-back if its content is damaged."""
     daemon.follow()
     namenode.write(5)
     namenode.roll()

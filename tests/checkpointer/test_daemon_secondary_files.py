@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
+from checkpointer.roles.secondary.fetch import Fetcher
+from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
+from checkpointer.transfer.common import TransferCancelledError
 from hadoop_common.access import AccessControl
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
@@ -32,6 +35,7 @@ from tests.checkpointer.secondary_support import (
     sound,
 )
 from tests.cli_runner import fingerprint, run_cli
+from tests.journal.journal_support import segment_bytes, some_ops
 from tests.namenode_stub.namenode_double import NamenodeDouble
 
 __all__ = ["secondary"]
@@ -177,6 +181,78 @@ def test_segments_for_the_archive_that_failed_are_fetched_by_the_next_checkpoint
         node.faults.clear()
         done(secondary)
         assert not has_gap(segment_names(secondary.folder))
+
+
+def test_image_is_uploaded_before_edits_for_the_archive_are_fetched(node: NamenodeDouble, tmp_path: Path) -> None:
+    node.keeps_edits = True
+    edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived(tmp_path))
+    assert node.steps.index("segment-89") > max(at for at, step in enumerate(node.steps) if step == "upload")
+
+
+def test_segment_of_another_past_is_fetched_again_for_the_archive(node: NamenodeDouble, tmp_path: Path) -> None:
+    """A merge failed, the NameNode was set back, and its new segment has the same bounds; then it saved an image."""
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        node.save_namespace()
+        name = next(path.name for path in node.folder.iterdir() if path.name.startswith(segment_name(89, 0)[:25]))
+        parsed = parse_segment(name)
+        assert parsed is not None
+        assert parsed.last is not None
+        lost = secondary.folder / name
+        lost.write_bytes(segment_bytes(some_ops(parsed.first, parsed.last - parsed.first + 1), -63))
+        done(secondary)
+        assert lost.read_bytes() == (node.folder / name).read_bytes()
+        node.steps.clear()
+        done(secondary)
+        # segments that were merged are not compared again
+        assert f"look-segment-{parsed.first}" not in node.steps
+
+
+def test_checkpoint_is_done_if_only_the_fetch_for_the_archive_is_cancelled(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        node.save_namespace()
+
+        def cancelled(*_: object) -> None:
+            raise TransferCancelledError("nn1", "the daemon is stopping")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Fetcher, "supply", cancelled)
+            # the image is stored and uploaded
+            assert done(secondary) == node.image_txids()[-1]
+        assert has_gap(segment_names(secondary.folder))
+        # the next poll continues
+        secondary.service.poll()
+        assert not has_gap(segment_names(secondary.folder))
+
+
+def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fetch was cancelled, then the node had to start over."""
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+
+        def cancelled(*_: object) -> None:
+            raise TransferCancelledError("nn1", "the daemon is stopping")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Fetcher, "supply", cancelled)
+            done(secondary)
+        ours = segment_names(secondary.folder)
+        secondary.role._guard.start_over(set_back("the edits differ"))
+        node.steps.clear()
+        assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
+        assert not any(step.startswith("segment") for step in node.steps)
+        assert segment_names(secondary.folder) == ours
 
 
 # ---- configuration -----------------------------------------------------------------------------------------

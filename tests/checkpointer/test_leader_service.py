@@ -376,7 +376,7 @@ def test_hanging_lock_backend_counts_as_away() -> None:
             assert scene.backend.asked.wait(600)
             scene.clock.now += 5
             scene.leadership.check_backend()
-            # the process was frozen, so a missing response in that time is not silence
+            # the process was frozen, so a missing response in that time does not count as silence
             scene.clock.now += 100
             assert scene.service.poll().state is TriggerState.SKIPPED
             scene.leadership.check_backend()
@@ -426,7 +426,7 @@ def test_no_checkpoint_without_a_required_lock() -> None:
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 0)
     assert "checkpointer.leader.required" in result.message
     asked = scene.service.request(force=True, wait=True)
-    assert asked.details["hint"].startswith("Restore the service that keeps the lock")
+    assert asked.details["hint"].startswith("Restore the service that stores the lock")
 
 
 def test_background_thread_acquires_the_lock_and_releases_it_at_its_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A standby or backup node keeps an image that the NameNode has purged, as long as other evidence proves its past."""
+"""A standby or backup node keeps an image that the NameNode has purged if other evidence proves the image's past."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.set_back.proof import PastFinding, set_back
 from checkpointer.set_back.watch import PastWatch
-from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, link_aside
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside, link_aside, start_over_of
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.durable import write_atomically
 from hadoop_common.names import image_name
@@ -58,7 +58,7 @@ def test_edits_before_a_fetched_image_get_the_process_that_has_it(kind: type[Wit
 
 @pytest.mark.parametrize(("kind", "stored"), [(Witness, ("nn", 7)), (Restarting, None)])
 def test_saved_image_gets_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
-    """The process is known before the image is saved: `saved` sends no request."""
+    """The process is known before the image is saved, so `saved` sends no request."""
     store = Provenances("", Provenance((), None))
     witness = kind(OURS, 9, {0: "aa"}, life=7)
     watch = PastWatch(noted(*OURS), store, lambda: [ImageId(0, "aa")], lambda last: witness)
@@ -223,7 +223,9 @@ def test_forced_checkpoint_that_starts_over_needs_no_action(tmp_path: Path, proc
 
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
-    """The NameNode has also purged the edits from which the image was made, so only its process proves the image."""
+    """The NameNode has also purged the edits from which the image was made, so only the NameNode's process proves the
+    image.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:
@@ -283,20 +285,17 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
         theirs = ours.read_bytes()
         lost = theirs.replace(b"supergroup", b"otherGroup")
         write_atomically(ours, lost)
-        folder = link_aside(tmp_path / "nn2")
-        assert folder is not None
+        root = tmp_path / "nn2"
+        link_aside(root, start_over_of([root], LOST_PAST, "the NameNode was set back: the edits differ"))
+        (folder,) = folders_aside(tmp_path / "nn2")
         with Daemon(config) as daemon:
-            daemon.role.tail()
-            write_edits(stub, "first")
-            # the digest is verified before an image is made
-            assert daemon.service.poll().state is TriggerState.FAILED
-            assert images(tmp_path / "active/name") == [0]
             daemon.role.tail()
             assert daemon.service.status()["alarms"] == []
             assert ours.read_bytes() == theirs
             started_over = daemon.role.details().lost_past
             assert started_over is not None
-            assert "no image of this node is intact" in started_over.reason
+            assert started_over.reason == "the NameNode was set back: the edits differ"
+            assert list(started_over.set_aside) == [folder]
             daemon.clock.now += PERIOD
             txid = write_edits(stub, "more")
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}

@@ -60,7 +60,13 @@ def test_directory_with_a_failing_disk_is_listed_until_its_next_use(
             assert storage.current_folders() == folders == [root / "current" for root in roots]
 
 
-OWN_FILES = ["current/provenance.json", "storage_directories.json", "checkpointer-silences.json", "checkpointer-any"]
+OWN_FILES = [
+    "current/provenance.json",
+    "current/start_over.json",
+    "storage_directories.json",
+    "checkpointer-silences.json",
+    "checkpointer-any",
+]
 
 
 @pytest.mark.parametrize("name", OWN_FILES)
@@ -79,7 +85,7 @@ def test_file_of_a_newer_release_prevents_the_start_and_is_kept(tmp_path: Path, 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"silence": {"format": 2}}', "", "\0\1", '{"format": "two"}'])
 def test_current_and_damaged_files_have_no_newer_format(tmp_path: Path, text: str) -> None:
     root = recorded_directory(tmp_path / "nn")
-    for name in OWN_FILES[2:]:
+    for name in OWN_FILES[3:]:
         (root / name).write_text(text)
     refuse_newer_formats(root)
 
@@ -307,7 +313,8 @@ def test_directory_whose_lock_file_was_removed_is_dropped(tmp_path: Path) -> Non
     (roots[1] / "in_use.lock").unlink()
     with held_elsewhere(roots[1]) as other:
         before = sorted(path.name for path in (roots[1] / "current").iterdir())
-        assert [folder.parent.parent for folder in storage.set_aside("lost_past")] == roots[:1]
+        storage.link_aside("lost_past", "the NameNode was set back")
+        assert [folder.parent.parent for folder in storage.finish_start_over(keep=[])] == roots[:1]
         assert sorted(path.name for path in (roots[1] / "current").iterdir()) == before
         assert f"held by {other.pid}@" in storage.dropped[roots[1]]
     (roots[0] / "in_use.lock").unlink()
@@ -400,6 +407,8 @@ def test_only_leftovers_are_removed(tmp_path: Path) -> None:
         temporary_segment_name(1, 2, 3),
         "VERSION.tmp",
         "seen_txid.tmp",
+        "provenance.json.tmp",
+        "start_over.json.tmp",
         md5_name(image_name(2)),
         md5_name(image_name(1)) + ".tmp",
     ]

@@ -296,7 +296,7 @@ def test_pause_after_faults_grows_up_to_a_maximum(image: Path) -> None:
     assert pauses == pytest.approx([9.0, 18.0, 36.0, 72.0, 90.0, 90.0])
 
 
-# ---- the rules of turns ------------------------------------------------------------------------------------
+# ---- the quiet period --------------------------------------------------------------------------------------
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *results: UploadResult) -> list[int]:
@@ -322,7 +322,7 @@ def test_refused_target_gets_no_image_during_the_quiet_period(image: Path, monke
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # the image of 100.0 was rejected, so the last accepted image is the image of 0.0
+    # the image offered at 100.0 was rejected, so the last accepted image is the image offered at 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)
@@ -349,7 +349,7 @@ def test_targets_that_are_due(target: UploadTarget, kind: ImageKind, now: float,
     assert target.due(5, kind, now, quiet_period=100.0, force=force) is due
 
 
-# ---- state first -------------------------------------------------------------------------------------------
+# ---- an inactive NameNode ----------------------------------------------------------------------------------
 
 
 def test_standby_gets_no_image_and_is_queried_again(tmp_path: Path, image: Path) -> None:
@@ -392,7 +392,7 @@ def test_target_with_unknown_state_is_offered_the_image(tmp_path: Path, image: P
 def test_failover_during_an_upload_redirects_the_image(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old active accepts bytes but never responds; only the change of roles ends the transfer."""
+    """The former active NameNode accepts bytes but never responds; only the change of roles ends the transfer."""
     with namenodes(tmp_path, 1) as (new,), peer(b"", after=1 << 30, hold=threading.Event()) as old_url:
         takes = {old_url: True, new.url: False}
         asked: list[str] = []

@@ -102,12 +102,12 @@ def test_format_sets_the_acl(site: Site) -> None:
 
 
 def test_format_error_names_the_znode_and_its_acl(site: Site) -> None:
-    """The error names the znode and its owner; Hadoop's error says only that the znode could not be created."""
+    """The error names the znode and its owner; Hadoop's error reports only that the znode could not be created."""
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
     reported = site.run("format", code=1)
     assert f"/{site.parent}: ZooKeeper refuses this operation and identifies us as an anonymous client; " in reported
-    assert f"; the ACL of /{site.parent} decides and is not readable with our login\n" in reported
+    assert f"; the ACL of /{site.parent} applies, and our login cannot read this ACL\n" in reported
     assert "ha.zookeeper.auth" in reported
     site.zk.add_auth("digest", "somebody:else")
     site.zk.set_acls(f"/{site.parent}", [*acl, *READ_ACL_UNSAFE])

@@ -152,7 +152,7 @@ def test_copy_without_its_newest_segment_is_not_merged(
     assert run_cli("merge", name_directory).code == 6
     # after a copy that ends earlier, seen_txid still names the segment that the NameNode of the directory began
     code, _, err = run_cli(*arguments, "--force", "--to", "109")
-    assert (code, "seen_txid there is 110" in err, "--force" in err) == (0, True, False)
+    assert (code, "seen_txid in DST is 110" in err, "--force" in err) == (0, True, False)
     assert (current / "seen_txid").read_text() == "110\n"
     assert run_cli(*arguments, "--force")[::2] == (0, "")
     assert run_cli("merge", name_directory).code == 0
@@ -169,7 +169,7 @@ def test_resumed_copy_that_ends_earlier_is_refused_as_a_start(by_hand: Path, tmp
     # the earlier copy was intended to reach the last transaction
     seen.write_text("109\n")
     code, _, err = run_cli(*build, "--resume")
-    assert (code, "seen_txid there is 109; a NameNode does not start" in err, "with --force" in err) == (0, True, True)
+    assert (code, "seen_txid in DST is 109; a NameNode does not start" in err, "with --force" in err) == (0, True, True)
     assert run_cli(*build, "--force")[::2] == (0, "")
     assert seen.read_text() == "105\n"
 
@@ -256,6 +256,7 @@ def _oldest(source: Path) -> int:
         (("SOURCE", "SOURCE"), 2, "are the same journal"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
+        (("SOURCE", "TARGET", "--from", "9", "--to", "8"), 2, "--from 9 is after --to 8"),
         (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),
         (("TARGET", "SOURCE", "--force"), 4, "the journal does not exist"),
         (("SEGMENT", "TARGET"), 4, "it is not a directory"),
@@ -284,6 +285,20 @@ def test_damaged_version_file_is_reported(source: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
     assert code == 2
     assert "--version-file" in err
+
+
+@pytest.mark.recorded
+def test_a_note_names_the_open_segment_that_is_not_copied(source: Path, tmp_path: Path) -> None:
+    current = source / "current"
+    newest = max(current.glob("edits_*-*"))
+    first = newest.name.split("_")[1].split("-")[0]
+    newest.rename(current / f"edits_inprogress_{first}")
+    note = f"note: the open segment, from transaction {int(first)} on, is not copied; --in-progress includes it\n"
+    code, _, err = run_cli("edits", "convert", source, tmp_path / "target")
+    assert (code, err) == (0, note)
+    for words in (("--in-progress",), ("--to", str(int(first) - 1))):
+        code, _, err = run_cli("edits", "convert", source, tmp_path / "target", "--force", *words)
+        assert (code, err) == (0, "")
 
 
 # ---- quorums -----------------------------------------------------------------------------------------------

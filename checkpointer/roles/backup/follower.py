@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
+    """Return the segments with transactions `first` to `last` that the storage lacks, as pairs of first and last txid.
 
     Raises:
         TransactionGapError: some transactions are missing both on this node and at the NameNode.
@@ -74,20 +74,19 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start-over has linked our state
-    _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
-        """Require the NameNode's image for the next load, because our image is from before an upgrade."""
+        """Require the NameNode's image for the next load, because our image predates an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
-    def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
+    def start_over(self, streamed_from: int | None, folder: str, cause: str) -> list[Path]:
         """Replace our state with the NameNode's image; return the folders that contain the old state.
 
         Args:
             streamed_from: segments that begin at this transaction or later belong to a running stream, and remain.
             folder: name of the folder for the old state in each storage directory.
+            cause: why the state is replaced.
 
         Raises:
             RpcError, TransferError, StorageError: the image could not be fetched; the caller must repeat this call.
@@ -99,13 +98,9 @@ class BackupFollower:
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
-        if self._linked is None or self._linked[0] != (txid, folder) or not all(map(Path.is_dir, self._linked[1])):
-            # After a kill, our files would otherwise be purged in favour of the NameNode's image. After a failed
-            # attempt, the image with this name is the NameNode's.
-            self._linked = (txid, folder), self.storage.link_aside(folder, only=doomed)
+        self.storage.link_aside(folder, cause, only=doomed)
         fetched = self._fetch_image(None, txid)
-        aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=self._linked[1])
-        self._linked = None
+        aside = self.storage.finish_start_over(keep=[image_name(fetched.txid)], only=doomed)
         self.past.forget()
         self.past.loaded(fetched)
         return aside
@@ -227,7 +222,7 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            # A different layout means that the image is from before an upgrade that this node has missed.
+            # A different layout means that the image predates an upgrade that this node has missed.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer, self.source.newest_image_txid())
@@ -289,7 +284,7 @@ class BackupFollower:
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode omits a segment if the requested txid is not its first.
+            # A NameNode omits a segment if the requested txid is not the segment's first txid.
             return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointError
-from hadoop_common.addresses import host_port
+from hadoop_common.addresses import host_port, is_local
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
@@ -81,7 +81,7 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Probes are frequent, because even a slow response shows that the NameNode works.
+        # A probe has a short limit and no retry, because the next probe follows soon.
         limit = min(_PROBE_TIMEOUT, timeout)
         self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
@@ -97,6 +97,10 @@ class NamenodeLink:
     def address(self) -> str:
         """`host:port` of the NameNode."""
         return self._client.address
+
+    def is_on_this_host(self) -> bool:
+        """Return whether the NameNode's address belongs to this host."""
+        return is_local(self._host)
 
     def close(self) -> None:
         """Close the connections, which ends waiting calls."""
@@ -198,7 +202,7 @@ class NamenodeLink:
         if not self.registered:
             return
         self.registered = False
-        # A separate connection, because other calls may be waiting for a hanging NameNode.
+        # Use a separate connection, because other calls may be waiting for a hanging NameNode.
         with NamenodeClient(
             self._host,
             self._port,

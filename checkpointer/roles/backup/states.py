@@ -7,7 +7,7 @@ JOURNAL_ONLY.
 
 These transitions cannot occur:
 
-- DROP_UNTIL_NEXT_ROLL to IN_SYNC: no segment is open with which the namespace could be in sync.
+- DROP_UNTIL_NEXT_ROLL to IN_SYNC: without an open segment, the namespace cannot be in sync.
 - CONVERGED except in JOURNAL_ONLY: in the other states, no stream is running or the namespace is already in sync.
 - NAMESPACE_LOST except in IN_SYNC: in the other states, the stream does not access the namespace.
 - A batch after a gap: the receiver refuses the batch, and the stream breaks.
@@ -37,9 +37,9 @@ class BackupState(Enum):
 class StreamEvent(Enum):
     """Event that changes the state."""
 
-    SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
+    SEGMENT_CONTINUES = "a segment began with the transaction after our newest transaction"
     SEGMENT_AFTER_GAP = "a segment began, and transactions before the segment are missing on this node"
-    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
+    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of the segment's start"
     CONVERGED = "every written transaction is applied"
     STREAM_BROKEN = "the stream failed, or is sent to another node"
     NAMESPACE_LOST = "a transaction could not be applied, or the image is damaged"

@@ -1,4 +1,6 @@
-"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats all."""
+"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats all
+directories.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, has_version, inspect
+from checkpointer.storage.lost_pasts import UnfinishedStartOver
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from engine.txn_runs import ImageId
 from hadoop_common.errors import HdfsError, StorageError
@@ -89,8 +92,9 @@ class SecondaryStorage:
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
                     f"{each.current} contains images or edits, but no VERSION with their namespace",
-                    hint="Find out whose directory it is, and configure another directory. If the files are from a "
-                    "SecondaryNameNode that was stopped during its first checkpoint, you can move them elsewhere.",
+                    hint="Find out which node uses the directory, and configure another directory. If the files are "
+                    "from a SecondaryNameNode that was stopped during its first checkpoint, you can move them "
+                    "elsewhere.",
                 )
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -142,7 +146,8 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image, or None if there is none or the images are lost; do not read its content.
+        """Return the newest usable image, or None if there is none or the images are lost. Do not read the image's
+        content.
 
         Raises:
             StorageError: a directory cannot be read, or there is no usable directory.
@@ -157,7 +162,7 @@ class SecondaryStorage:
             StorageError: they do not belong to the NameNode's past.
         """
         if self.is_lost:
-            problem = "the images and edits here do not belong to the NameNode's past"
+            problem = "the images and edits of this node do not belong to the NameNode's past"
             raise StorageError(problem, hint="Wait for the next checkpoint.")
 
     def held_images(self) -> list[ImageId]:
@@ -228,29 +233,41 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
-    def link_aside(self, parent: str) -> list[Path]:
+    def unfinished_start_over(self) -> UnfinishedStartOver | None:
+        """Return the start-over that a kill or a restart has interrupted; None if there is none."""
+        return self._directories.unfinished_start_over()
+
+    def begin_start_over(self, parent: str, cause: str) -> None:
+        """Stop using the images, also after a restart; `cause` is the reason.
+
+        A record that cannot be written is only logged: until a restart, the images are not used either.
+        """
+        self.is_lost = True
+        try:
+            self._directories.begin_start_over(parent, cause)
+        except (HdfsError, OSError) as fault:
+            _LOG.warning("a restart will have to prove again that the images are not used: %s", error_text(fault))
+
+    def link_aside(self, parent: str, cause: str) -> None:
         """Link images and edits into folders below `parent` (`storage.lost_pasts`), because the NameNode's image will
-        replace them; return the folders.
+        replace them.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        linked = self._directories.link_aside(parent)
+        self._directories.link_aside(parent, cause)
         self._check_left()
-        return linked
 
-    def set_aside(self, parent: str, *, keep_txid: int, into: Sequence[Path]) -> list[Path]:
-        """Move images and edits to folders below `parent`, except the NameNode's image at `keep_txid`; return the
+    def finish_start_over(self, *, keep_txid: int) -> list[Path]:
+        """Remove images and edits that were linked into folders, except the NameNode's image at `keep_txid`; return the
         folders.
 
-        Args:
-            into: the folders of a preceding `link_aside`.
-
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        moved = self._directories.set_aside(parent, keep=[image_name(keep_txid)], into=into)
+        moved = self._directories.finish_start_over(keep=[image_name(keep_txid)])
         self._check_left()
+        self.is_lost = False
         return moved
 
     def drop(self, folder: Path, reason: str) -> None:
