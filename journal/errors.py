@@ -172,6 +172,14 @@ class SegmentError(JournalError):
     default_hint = _FETCH_AGAIN
 
 
+def is_damage(fault: BaseException) -> bool:
+    """Return whether a fault is damage to a segment; False if every copy of the segment has the fault, and an operator
+    must act.
+    """
+    damages = (CorruptHeaderError, CorruptOpError, SegmentError)
+    return isinstance(fault, damages) and not isinstance(fault, UnreadableOpError)
+
+
 class JournalStorageError(JournalError):
     """Failure of a journal's storage, or of the last journal in a set; `__cause__` is the last failure."""
 

@@ -133,8 +133,8 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
         namenode=host_port(*config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
         address=host_port(host, port),
         hostname=socket.gethostname(),
-        checkpoint_directories=[str(directory) for directory in config.image_directories],
-        edits_directories=[str(config.shared_edits_directory or config.shared_edits)] if config.shared_edits else [],
+        checkpoint_directories=[directory.as_uri() for directory in config.image_directories],
+        edits_directories=[directory.as_uri() for directory in config.edits_directories],
     )
 
 

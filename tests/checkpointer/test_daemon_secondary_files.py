@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.roles.secondary.fetch import Fetcher
 from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
 from checkpointer.transfer.common import TransferCancelledError
+from hadoop_common.access import AccessControl
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, inprogress_name, parse_segment, segment_name
@@ -19,6 +21,8 @@ from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_protocol import EditLogManifest, NamenodeClient
 from namenode_stub.formatting import format_storage, new_storage_info
+from servlets.application import create_application
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.received_files import ReceivedFile
 from servlets.status import TriggerState
 from tests.checkpointer.secondary_support import (
@@ -64,6 +68,23 @@ def test_a_damaged_segment_is_fetched_again(node: NamenodeDouble, tmp_path: Path
         node.steps.clear()
         assert done(first) == 151
     assert node.transfers() == [*(f"segment-{number}" for number in (48, 59, 89, 111, 137)), "upload"]
+
+
+# ---- directories in the bean of Hadoop's secondary ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_beans_show_the_directories_of_images_and_of_edits(
+    node: NamenodeDouble, tmp_path: Path, separate: bool
+) -> None:
+    changes = {"dfs__namenode__checkpoint__edits__dir": str(tmp_path / "edits")} if separate else {}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        limits = ServingLimits(transfer_options(secondary.config), secondary.role.counter)
+        parts = daemon_blueprints(secondary.role, secondary.service, secondary.config, limits, AccessControl())
+        name = "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
+        (bean,) = create_application(*parts).test_client().get("/jmx", query_string={"qry": name}).get_json()["beans"]
+    assert bean["CheckpointDirectories"] == [f"file://{tmp_path}/secondary"]
+    assert bean["CheckpointEditlogDirectories"] == [f"file://{tmp_path}/{'edits' if separate else 'secondary'}"]
 
 
 # ---- edits for the archive ---------------------------------------------------------------------------------
@@ -372,6 +393,7 @@ def test_only_directory_is_used_again_once_it_is_readable(node: NamenodeDouble, 
             assert (result.state, "no checkpoint directory is left" in result.message) == (TriggerState.FAILED, True)
             status = secondary.service.status()
             assert (status["ready"], status["transactionsBehind"], status["imageTxid"]) == (False, None, 88)
+        assert "Mount its file system." in secondary.service.request(force=True, wait=True).details["hint"]
         (tmp_path / "away").rename(root)
         assert secondary.service.poll().state is TriggerState.SKIPPED
         status = secondary.service.status()

@@ -24,6 +24,7 @@ from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path
 from journal.attribute_ops import RemoveXAttrOp, TimesOp
 from journal.binary_codec import encode_op
+from journal.errors import CorruptOpError
 from journal.operation import EditOp, declared_operations
 from journal.ops import OPERATIONS
 from journal.segment_file import EditLogSegment, SegmentTransactions
@@ -103,6 +104,21 @@ def test_runs_from_files_equal_those_from_streams(tmp_path: Path) -> None:
     assert recorder.runs() == noted(*segments).runs() == runs_of_segments(files)
 
 
+def test_segment_that_begins_inside_the_last_run_begins_another_run() -> None:
+    """A NameNode that was set back may write other segments, which contain the next transactions."""
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
+    before, after = segment(1, delete(2), delete(3), in_progress=True), segment(2, delete(3), delete(4))
+    for _ in recorder.record_all(before.read(1)):
+        pass
+    recorder.mark_applied(3)
+    recorder.check_resumed(after.read)
+    for _ in recorder.record_all(after.read(4)):
+        pass
+    recorder.mark_applied(5)
+    assert [(each.first, each.last, each.starts) for each in recorder.runs()] == [(1, 3, True), (4, 5, False)]
+
+
 def test_run_of_an_open_segment_has_no_end(tmp_path: Path) -> None:
     whole = segment(1, delete(2), chmod(3))
     path = tmp_path / "edits_inprogress_0000000000000000001"
@@ -132,7 +148,7 @@ STRETCHES = noted(*OURS).runs()
         ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are now different"),
         # another transaction before the identifying transaction
         ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are now different"),
-        ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "ends at 8 now"),
+        ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "now ends at 8"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, PastFinding.LOST, "in the middle of"),
         ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, PastFinding.LOST, "in the middle of"),
         ((OURS[0], segment(5, in_progress=True)), 5, PastFinding.LOST, "the edits end at 5"),
@@ -282,6 +298,22 @@ def test_first_transaction_of_an_open_segment_may_be_unreadable() -> None:
     # our open segment has one more transaction, which must be read for a comparison
     more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
     assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
+
+
+class Damaged(ModelSegment):
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise CorruptOpError("the checksum differs", txid=from_txid)
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_image_or_process_proves_the_past_if_a_segment_is_damaged(in_progress: bool) -> None:
+    """An open segment may be readable later."""
+    witness = Witness((OURS[0], Damaged(5, OURS[1].ops, in_progress)), 9, {9: "aa"})
+    verdict = prove(STRETCHES, witness, based=False)
+    assert verdict.finding is PastFinding.UNKNOWN
+    assert "the checksum differs" in verdict.reason
+    assert prove(STRETCHES, witness, based=False, alive=lambda: True).holds is not in_progress
+    assert prove(STRETCHES, witness, based=False, images=lambda: [ImageId(9, "aa")]).holds is not in_progress
 
 
 def test_unreadable_segment_gives_an_unknown_verdict() -> None:

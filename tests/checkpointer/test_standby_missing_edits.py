@@ -11,6 +11,7 @@ from zlib import crc32
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.roles.standby import namenodes
 from hadoop_common.names import image_name
 from journal.binary_codec import encode_op
 from journal.segment_file import list_segments
@@ -126,6 +127,32 @@ def test_no_image_is_fetched_before_the_active_has_one_after_the_damage(stub: Na
             assert "edits are not read or applied" in status["alarms"][0]
             assert "do not restart a NameNode" in status["nextSteps"][status["alarms"][0]]
         assert images(tmp_path / "nn2") == [0]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_applied_edits_that_were_damaged_later(
+    restarted: bool, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the NameNode's process runs, its past has not changed, and its next start needs an image with these edits.
+    After a restart, the NameNode may lack them, but our namespace may be the only copy.
+    """
+    started_at = [7]
+    monkeypatch.setattr(namenodes, "ask_start_time", lambda *_, **__: started_at[0])
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a", 3)
+        assert daemon.service.request(force=True, wait=True).state is TriggerState.DONE
+        last = write_edits(stub, "b", 3)
+        daemon.role.tail()
+        damaged = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == last).path
+        content = bytearray(damaged.read_bytes())
+        content[HEADER_SIZE + 10] ^= 0x40
+        damaged.write_bytes(content)
+        started_at[0] += restarted
+        result = daemon.service.request(force=True, wait=True)
+        assert result.state is (TriggerState.FAILED if restarted else TriggerState.DONE), result
+        assert (images(tmp_path / "nn2")[-1] == last) is not restarted
+        assert daemon.service.status()["appliedTxid"] == last
+        assert daemon.service.status()["lostPast"] is None
 
 
 def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -278,6 +279,27 @@ def test_journal_node_monitor_states() -> None:
     with book.asking("a") as answered:
         answered(-1)
     assert book.states()[0].last_txid == 10
+
+
+def test_failures_of_one_node_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    book = JournalNodeMonitor(["a", "b"], clock=clock)
+    for question in ("segments", "newest edits", "segments"):
+        with pytest.raises(RpcConnectionError), book.asking("b", question):
+            raise RpcConnectionError("no route", hint="Repair it.")
+        with book.asking("a", question):
+            clock.now += 2.0
+    with book.asking("b", "newest edits"):
+        pass
+    with book.asking("b", "segments"):
+        pass
+    with pytest.raises(RpcConnectionError), book.asking("b", closing=lambda: True):
+        raise RpcConnectionError("the client is closed")
+    assert [record.getMessage() for record in caplog.records] == [
+        "JournalNode b does not report its segments: no route; next: Repair it.",
+        "JournalNode b reports its segments again after 6 s, 2 times",
+    ]
 
 
 def test_expected_refusal_counts_as_an_answer() -> None:
