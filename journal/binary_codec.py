@@ -17,7 +17,9 @@ from journal.errors import (
     OpEncodingError,
     OpTooLargeError,
     OtherLayoutOpError,
+    UnknownFieldsError,
     UnknownOpcodeError,
+    UnreadableOpError,
     UnsupportedEditsLayoutError,
 )
 from journal.operation import EditOp, OpField
@@ -129,9 +131,10 @@ def decode_op(
     `layout_version` must have passed `check_layout`.
 
     Raises:
-        CorruptOpError: the operation is truncated, its length is impossible, its checksum differs, a field cannot be
-            decoded, or bytes are left over.
-        UnreadableOpError: other software wrote the operation, whose checksum is correct.
+        CorruptOpError: the operation is truncated, its length is impossible, or its checksum differs. In layouts
+            without lengths: also an unknown opcode, or a field that cannot be decoded.
+        UnreadableOpError: the checksum is correct, but the opcode is unknown, a field cannot be decoded, or bytes are
+            left over.
         OpTooLargeError: the operation is complete, but larger than `max_op_size`.
     """
     if layout_version <= _LENGTH_SINCE:
@@ -139,9 +142,14 @@ def decode_op(
     return _decode_unframed(buffer, position, layout_version, file, max_op_size)
 
 
-def _decode_framed(
-    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
-) -> tuple[EditOp, int]:
+def checked_frame(buffer: Buffer, position: int, *, file: str = "") -> tuple[bytes, int, int]:
+    """Return the operation at `position` of a layout with lengths: its bytes without the checksum, its txid, its end.
+
+    The fields are not decoded.
+
+    Raises:
+        CorruptOpError: the operation is truncated, its length is impossible, or its checksum differs.
+    """
     available = len(buffer) - position
     if available < 1:
         raise CorruptOpError("no operation here", file=file, offset=position)
@@ -162,14 +170,21 @@ def _decode_framed(
     expected = _CHECKSUM.unpack_from(buffer, end)[0]
     if crc32(frame) != expected:
         raise _checksum_error(crc32(frame), expected, file, position, txid)
-    if end + 4 - position > max_op_size:
-        raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
+    return frame, txid, end + 4
+
+
+def _decode_framed(
+    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
+) -> tuple[EditOp, int]:
+    frame, txid, end = checked_frame(buffer, position, file=file)
+    if end - position > max_op_size:
+        raise OpTooLargeError(end - position, max_op_size, file=file, offset=position, txid=txid)
     try:
-        return _decode_frame(frame, layout_version, file, position, txid), end + 4
+        return _decode_frame(frame, layout_version, file, position, txid), end
     except UnknownOpcodeError:
         raise
     except CorruptOpError as error:
-        raise _of_other_layout(frame, layout_version, error) or error from None
+        raise _unreadable(frame, layout_version, error) from None
 
 
 def _decode_frame(frame: bytes, layout_version: int, file: str, position: int, txid: int) -> EditOp:
@@ -184,8 +199,11 @@ def _decode_frame(frame: bytes, layout_version: int, file: str, position: int, t
     return op
 
 
-def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
-    """Return an error if the frame can be decoded in another layout; try the nearest newer layout first."""
+def _unreadable(frame: bytes, layout_version: int, error: CorruptOpError) -> UnreadableOpError:
+    """Return the error of a frame with a correct checksum, which may have the fields of another layout.
+
+    The nearest newer layout is tried first.
+    """
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):
@@ -200,7 +218,12 @@ def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -
                 txid=error.txid,
                 hint="" if release else FOREIGN_OP_HINT,
             )
-    return None
+    return UnknownFieldsError(
+        f"{error.problem}: the checksum is correct, but this program does not know these fields or values",
+        file=error.file,
+        offset=error.offset,
+        txid=error.txid,
+    )
 
 
 def _decode_unframed(

@@ -85,14 +85,18 @@ class OpTooLargeError(JournalError):
 class UnreadableOpError(CorruptOpError):
     """Failure to decode an operation with a correct checksum that other software wrote; every copy contains it."""
 
-
-class UnknownOpcodeError(UnreadableOpError):
-    """An operation with a correct checksum, but an opcode that no supported release writes."""
-
     default_hint = (
         "The bytes are as they were written, so another copy of the segment does not help. Use a release of this "
         "program that supports this operation."
     )
+
+
+class UnknownFieldsError(UnreadableOpError):
+    """An operation with a correct checksum and a known opcode, but fields or values that no known layout has."""
+
+
+class UnknownOpcodeError(UnreadableOpError):
+    """An operation with a correct checksum, but an opcode that no supported release writes."""
 
     def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
         super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)

@@ -1,4 +1,8 @@
-"""Search for complete operations after damage in a segment (FSEditLogOp.Reader resync)."""
+"""Search for complete operations after damage in a segment (FSEditLogOp.Reader resync).
+
+An operation with a length is complete if its checksum is correct, even if this program cannot decode it. Without a
+length, the end of an operation is only known after decoding.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from image_format.layout import LayoutVersion
-from journal.binary_codec import decode_op
+from journal.binary_codec import checked_frame, decode_op
 from journal.errors import CorruptOpError
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer
@@ -18,6 +22,7 @@ _LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")
 _MAX_JUMP = 1 << 24  # maximum number of missing transactions before readable transactions
+_FRAMED_OPCODES = rb"[^\xff]"  # other software may have further opcodes
 _OPCODES = b"[" + b"".join(rb"\x%02x" % opcode for opcode in sorted(OPERATIONS)) + b"]"
 
 
@@ -40,7 +45,7 @@ def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int
     for start, txid in _candidates(buffer, position + 1, layout_version, min_txid, highest):
         if min_txid is not None and txid - min_txid > (start - position) // min_size + 1:
             continue
-        if _decode(buffer, start, layout_version) is not None:
+        if complete_op(buffer, start, layout_version) is not None:
             return True
     return False
 
@@ -50,7 +55,7 @@ def readable_runs(buffer: Buffer, position: int, layout_version: int, min_txid: 
     highest = None if min_txid is None else min_txid + _MAX_JUMP
     while True:
         candidates = _candidates(buffer, position, layout_version, min_txid, highest)
-        found = next((start for start, _ in candidates if _decode(buffer, start, layout_version) is not None), None)
+        found = next((start for start, _ in candidates if complete_op(buffer, start, layout_version) is not None), None)
         if found is None:
             return
         run = _run_at(buffer, found, layout_version)
@@ -61,7 +66,7 @@ def readable_runs(buffer: Buffer, position: int, layout_version: int, min_txid: 
 def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
     position = start
     first = last = None
-    while (decoded := _decode(buffer, position, layout_version)) is not None:
+    while (decoded := complete_op(buffer, position, layout_version)) is not None:
         txid, following = decoded
         if last is not None and txid != last + 1:
             break
@@ -72,13 +77,16 @@ def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
     return ReadableRun(first, last, start, position)
 
 
-def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
+def complete_op(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
     """Return the txid of the operation at `position` and its end; None if it is not complete."""
     try:
-        op, following = decode_op(buffer, position, layout_version)
+        if layout_version <= _LENGTH_SINCE:
+            _, txid, end = checked_frame(buffer, position)
+            return txid, end
+        op, end = decode_op(buffer, position, layout_version)
     except CorruptOpError:
         return None
-    return op.txid, following
+    return op.txid, end
 
 
 def _min_op_size(layout_version: int) -> int:
@@ -96,7 +104,8 @@ def _candidates(
     # a length cannot exceed the buffer
     highest = b"[\x00-" + re.escape(bytes([min(len(buffer) >> 24, 0x7F)])) + b"]"
     length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}" if framed else b""
-    pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(min_txid, max_txid) + b")", re.DOTALL)
+    opcodes = _FRAMED_OPCODES if framed else _OPCODES
+    pattern = re.compile(b"(?=" + opcodes + length + _common_prefix(min_txid, max_txid) + b")", re.DOTALL)
     for match in takewhile(lambda found: found.start() <= last_start, pattern.finditer(buffer, position)):
         start = match.start()
         txid = _TXID.unpack_from(buffer, start + txid_at)[0]

@@ -25,7 +25,7 @@ class SegmentExamination:
         fault: the error after this position; None if the segment is complete.
         padding_bytes: number of bytes 0x00 and 0xFF after the intact operations, if only these bytes follow.
         cut_bytes: number of bytes after the intact operations that are not padding.
-        lost: complete operations after the damage, which a truncation would lose.
+        lost: complete operations that a truncation would lose: after the damage, or of other software.
     """
 
     layout_version: int

@@ -17,7 +17,7 @@ from journal.binary_codec import TERMINATOR, decode_op, encode_op
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.resync import readable_runs
+from journal.resync import complete_op, readable_runs
 from journal.segment_format import HEADER_SIZE, decode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 
@@ -148,11 +148,18 @@ class _Planner:
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Continue at the next complete operation if all operations before it may be skipped.
+        """Continue after a complete operation that cannot be decoded, or at the first complete operation after damage.
+
+        All operations before this position must be operations to skip.
 
         Return False if no complete operation follows.
         """
         expected = self._expected
+        undecodable = complete_op(self._buffer, self._position, self._layout)
+        if undecodable is not None and undecodable[0] == expected:
+            self._leave_out_unread(expected, expected, error)
+            self._position = undecodable[1]
+            return True
         least = None if expected is None else expected + 1
         run = next(iter(readable_runs(self._buffer, self._position, self._layout, least)), None)
         if run is None:

@@ -12,7 +12,7 @@ from hadoop_common.names import SegmentName, parse_segment, segment_name
 from hadoop_common.quantities import counted
 from journal.cli.edits_argument import TXID_RANGES
 from journal.cli.skip_report import print_skips, skip_report
-from journal.errors import CorruptHeaderError
+from journal.errors import CorruptHeaderError, UnreadableOpError
 from journal.primitives import Buffer
 from journal.salvage import SegmentExamination, examine_segment
 from journal.segment_file import map_file
@@ -38,8 +38,8 @@ def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool
     """Write the operations before the first damage to DIR, as edits_FIRST-LAST; SEGMENT is never changed.
 
     SEGMENT may be finalized or in progress, damaged or undamaged. The report shows the position of the damage, the
-    number of truncated bytes, and the intact transactions after the damage, which are lost. Try another edits directory
-    or a JournalNode before you use the result.
+    number of truncated bytes, and the lost transactions: intact ones after the damage, and operations that this program
+    cannot decode. Try another edits directory or a JournalNode before you use the result.
 
     With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced
     with an operation without effect, which every NameNode of that layout accepts. The report lists the skipped
@@ -86,6 +86,9 @@ def _cut(path: Path, content: Buffer, directory: Path, *, dry_run: bool, force: 
     if found.first_txid is None or found.last_txid is None:
         raise found.fault or CorruptHeaderError("the segment has no operation after its header", file=str(path))
     target = _target(path, directory, found.first_txid, found.last_txid)
+    if isinstance(found.fault, UnreadableOpError):
+        text = "the result lacks operations that this program cannot decode"
+        echo(f"warning: {text}; next: {found.fault.hint}", err=True)
     if not dry_run:
         write_range(target, content, found.end, overwrite=force)
     return _report(path, target, found)
@@ -133,9 +136,8 @@ def _print(report: dict[str, Any]) -> None:
     cut, padding = counted(report["cutBytes"], "byte"), report["paddingBytes"]
     echo(f"cut: {cut} after offset {report['end']}, and {padding} of padding")
     for run in report["lost"]:
-        echo(
-            f"lost: intact transactions {run['firstTxid']} to {run['lastTxid']} after the damage, "
-            f"at offset {run['offset']}"
-        )
+        first, last = run["firstTxid"], run["lastTxid"]
+        named = f"transaction {first}" if first == last else f"transactions {first} to {last}"
+        echo(f"lost: intact {named}, at offset {run['offset']}")
     if "skipped" in report:
         print_skips(report)

@@ -6,6 +6,7 @@ import functools
 import json
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from hypothesis import strategies as st
 
@@ -42,6 +43,20 @@ def verdict(case: Path) -> dict[str, Any]:
 
 def segment_bytes(operations: list[EditOp], layout_version: int = NEWEST) -> bytes:
     return encode_header(layout_version) + b"".join(encode_op(op, layout_version) for op in operations)
+
+
+def unreadable_op(kind: str, txid: int) -> bytes:
+    """Return a complete operation of layout -63, with a correct checksum, that no Hadoop release writes."""
+    delete = encode_op(ops.DeleteOp(txid=txid, path="/a", timestamp=1), -63)[:-4]
+    rename = encode_op(ops.RenameOp(txid=txid, src="/a", dst="/b", timestamp=1, options=b"\x01"), -63)[:-4]
+    frame = {
+        "opcode": b"\x78" + delete[1:],
+        "further field": delete + bytes(4),
+        "missing field": delete[:-3],
+        "rename option": rename.replace(b"\0\0\0\x01\x01", b"\0\0\0\x01\x09"),
+    }[kind]
+    frame = frame[:1] + (len(frame) - 1).to_bytes(4, "big") + frame[5:]
+    return frame + crc32(frame).to_bytes(4, "big")
 
 
 def numbered(operations: list[EditOp], first: int) -> list[EditOp]:

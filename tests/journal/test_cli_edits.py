@@ -12,6 +12,7 @@ import pytest
 
 from journal.segment_format import SegmentCursor
 from tests.cli_runner import fingerprint, run_cli
+from tests.journal.journal_support import segment_bytes, some_ops, unreadable_op
 from tests.recorded_cases import RECORDED
 
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
@@ -256,6 +257,23 @@ def test_recover_report_as_text(tmp_path: Path) -> None:
     code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path)
     assert code == 0
     assert "not damaged" in out
+
+
+@pytest.mark.parametrize("kind", ["opcode", "further field"])
+def test_complete_operation_of_other_software_is_never_cut_silently(tmp_path: Path, kind: str) -> None:
+    source = tmp_path / f"edits_inprogress_{1:019d}"
+    source.write_bytes(segment_bytes(some_ops(count=3), -63) + unreadable_op(kind, 4))
+    for command in ("info", "dump"):
+        refused = run_cli("edits", command, source)
+        assert refused.code == 4
+        assert "txid 4: " in refused.err
+        assert "recover" not in refused.err
+    code, out, err = run_cli("edits", "recover", source, tmp_path)
+    assert code == 0
+    offset = len(segment_bytes(some_ops(count=3), -63))
+    assert f"lost: intact transaction 4, at offset {offset}" in out
+    assert "warning: the result lacks operations that this program cannot decode; next: " in err
+    assert "Use a release of this program" in err
 
 
 @pytest.mark.recorded

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -21,12 +20,13 @@ from journal.errors import (
     TransactionGapError,
     UnreadableOpError,
     UnsupportedEditsLayoutError,
+    is_damage,
 )
 from journal.ops import AddOp, DeleteOp, PermissionStatus, StartLogSegmentOp
 from journal.segment_file import EditLogSegment
 from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header, scan_segment
 from tests.depth import examples
-from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops, verdict
+from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops, unreadable_op, verdict
 
 EXPECTED = {
     "edits-cut-after-opcode": (CorruptOpError, 3585, 82),
@@ -256,19 +256,34 @@ def test_segment_truncated_anywhere_keeps_its_intact_operations(ops, data):
     assert scan.first_txid == (7 if read else None)
 
 
-def test_complete_operation_of_other_software_is_not_a_torn_tail():
-    content = segment_bytes(some_ops(count=3), -63)
-    body = b"\x78" + (12).to_bytes(4, "big") + (4).to_bytes(8, "big")
-    content += body + crc32(body).to_bytes(4, "big")
+@pytest.mark.parametrize("kind", ["opcode", "further field", "missing field", "rename option"])
+def test_complete_operation_of_other_software_is_not_a_torn_tail(kind):
+    content = segment_bytes(some_ops(count=3), -63) + unreadable_op(kind, 4)
     for read in (
-        lambda: list(SegmentCursor(content, first_txid=1, in_progress=True)),
-        lambda: scan_segment(content, first_txid=1),
+        lambda: list(SegmentCursor(content, file="edits", first_txid=1, in_progress=True)),
+        lambda: scan_segment(content, file="edits", first_txid=1),
         lambda: examine_in_progress_segment(EditLogSegment(1, None, Path("edits")), content),
     ):
-        with pytest.raises(UnreadableOpError, match="unknown opcode 120") as caught:
+        with pytest.raises(UnreadableOpError) as caught:
             read()
-        assert caught.value.txid == 4
+        assert (caught.value.file, caught.value.txid) == ("edits", 4)
+        assert caught.value.offset == len(segment_bytes(some_ops(count=3), -63))
+        assert not is_damage(caught.value)
         assert "another copy of the segment does not help" in caught.value.hint
+        assert "recover" not in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["opcode", "further field"])
+def test_damage_before_an_operation_of_other_software_is_corruption(kind):
+    content = bytearray(segment_bytes(some_ops(count=4), -63) + unreadable_op(kind, 5))
+    offset = [op.offset for op in SegmentCursor(segment_bytes(some_ops(count=4), -63))][3]
+    content[offset + 9] ^= 0x40
+    assert scan_segment(bytes(content), first_txid=1) == (-63, 1, 3, offset, True)
+    with pytest.raises(CorruptOpError) as caught:
+        list(SegmentCursor(bytes(content), first_txid=1, in_progress=True))
+    assert (caught.value.offset, caught.value.txid) == (offset, 4)
+    with pytest.raises(CorruptOpError, match="intact transactions follow it: 5 to 5"):
+        examine_in_progress_segment(EditLogSegment(1, None, Path("edits")), bytes(content))
 
 
 def test_damage_before_an_intact_operation_is_corruption():

@@ -30,7 +30,7 @@ from journal.segment_format import HEADER_SIZE, SegmentCursor
 from journal.skipping import SkipPlan, SkipRequest, neutral_op, plan_skips, source_ops
 from journal.values import Block
 from tests.depth import examples
-from tests.journal.journal_support import numbered, operations, segment_bytes, some_ops
+from tests.journal.journal_support import numbered, operations, segment_bytes, some_ops, unreadable_op
 
 LAYOUTS = [-52, -55, -60, -63, -64, -66, -67]
 OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
@@ -129,6 +129,17 @@ def test_any_operation_can_be_skipped(ops: list[EditOp], data: st.DataObject) ->
     for each in dependents(source_ops(plan, content), txids):
         assert each.txid > min(txids)
         assert each.because
+
+
+@pytest.mark.parametrize("kind", ["opcode", "further field"])
+@pytest.mark.parametrize("behind", [0, 2])
+def test_operation_of_other_software_is_skipped_only_on_request(kind: str, behind: int) -> None:
+    ops = some_ops(count=3 + 1 + behind)
+    content = segment_bytes(ops[:3], -63) + unreadable_op(kind, 4) + segment_bytes(ops[4:], -63)[HEADER_SIZE:]
+    plan = plan_skips(content, SkipRequest({4}, first_txid=1))
+    assert list(SegmentCursor(result(plan, content), first_txid=1)) == [*ops[:3], neutral_op(4), *ops[4:]]
+    with pytest.raises(SegmentError, match="transaction 4 cannot be read"):
+        plan_skips(content, SkipRequest({2}, first_txid=1))
 
 
 def test_neutral_operation_is_an_op_times_without_times() -> None:
