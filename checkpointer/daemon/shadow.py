@@ -26,7 +26,7 @@ from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.set_back.provenance import held_images, image_md5, read_provenances
-from checkpointer.storage.disk_space import require_space
+from checkpointer.storage.disk_space import require_space, unfinished_bytes
 from checkpointer.transfer import TransferCancelledError, download_image
 from checkpointer.transfer.download import newest_image
 from engine.errors import CheckpointCancelledError, CheckpointError
@@ -256,9 +256,9 @@ class ShadowComparer:
             if not self._is_made(ours / name):
                 raise CheckpointError(f"{made} was replaced just now", hint="No action is needed: the daemon retries.")
         elif base is not None:
-            require_space([folder], base[1])
+            self._require_space(folder, base[1])
             self._merge(base, txid, ours)
-        require_space([folder], ours / name)
+        self._require_space(folder, ours / name)
         download_image(
             address,
             txid,
@@ -269,6 +269,11 @@ class ShadowComparer:
             cancel=self._stopped,
         )
         return self._compare(ours / name, theirs / name, self._stopped)
+
+    def _require_space(self, folder: Path, image: Path) -> None:
+        """Check that `folder` has space for an image as large as `image`, and for the rest of the next checkpoint."""
+        written = unfinished_bytes(self._role.image_folders()[0])
+        require_space([folder], image, reserved=max(0, image.stat().st_size - written))
 
     def _merge(self, base: tuple[int, Path], txid: int, folder: Path) -> None:
         base_txid, image = base

@@ -22,28 +22,31 @@ FREE_SPACE_HINT = "Free space on that disk, or correct the permissions."
 SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."
 
 
-def require_space(roots: Sequence[Path], image: Path | None) -> None:
+def require_space(roots: Sequence[Path], image: Path | None, *, reserved: int = 0) -> None:
     """Check that one of the storage directories `roots` is writable and has space for an image as large as `image`.
+
+    Args:
+        reserved: number of bytes that must remain free next to this image.
 
     Raises:
         StorageError: no directory is suitable.
     """
-    if problem := space_shortage(roots, image):
+    if problem := space_shortage(roots, image, reserved):
         raise StorageError(problem, hint=SPACE_HINT)
 
 
-def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
+def space_shortage(roots: Sequence[Path], image: Path | None, reserved: int = 0) -> str:
     """Describe why none of `roots` has space for an image as large as `image`; return "" if there is space."""
-    problems = [space_fault(root, image) for root in roots]
+    problems = [space_fault(root, image, reserved) for root in roots]
     if not all(problems):
         return ""
     return f"no space for a checkpoint: {'; '.join(problems) or 'no storage directory is in use'}"
 
 
-def space_fault(root: Path, image: Path | None) -> str:
+def space_fault(root: Path, image: Path | None, reserved: int = 0) -> str:
     """Describe why the storage directory `root` has no space for an image as large as `image`; "" if there is space."""
     try:
-        needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
+        needed = MIN_FREE_SPACE + reserved + (0 if image is None else image.stat().st_size)
         # unfinished images already occupy a part of the needed space
         free = shutil.disk_usage(root).free + unfinished_bytes(root / "current")
         inodes = free_inodes(root)

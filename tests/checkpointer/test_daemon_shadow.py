@@ -17,6 +17,7 @@ import checkpointer.roles.secondary.set_back as set_back_module
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.set_back.provenance import image_md5, write_provenances
+from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.txn_runs import Provenance
 from hadoop_common.configuration import Configuration, ConfigurationError
@@ -317,6 +318,28 @@ def test_comparison_does_not_begin_without_space(
     assert "image" not in node.steps[asked:]
     assert shadow.kept == []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: present)
+    shadow.at += shadow.secondary.config.period
+    assert str(shadow.compare()) == "1 of 1 equal"
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_comparison_leaves_the_space_that_a_checkpoint_in_progress_still_needs(
+    node: NamenodeDouble, shadow: Shadow, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_segments(node)
+    shadow.secondary.checkpoint()
+    node.save_namespace()
+    if not made:
+        end_segments(node)
+    shadow.secondary.checkpoint()
+    folder = shadow.secondary.folder
+    sizes = [path.stat().st_size for path in folder.glob("fsimage_*") if path.suffix != ".md5"]
+    present, free = shutil.disk_usage(folder), MIN_FREE_SPACE + 2 * min(sizes) - 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: present._replace(free=free))
+    with pytest.raises(StorageError, match="no space"):
+        shadow.compare()
+    # the checkpoint has written its whole image
+    (folder / checkpoint_name(99)).write_bytes(bytes(max(sizes)))
     shadow.at += shadow.secondary.config.period
     assert str(shadow.compare()) == "1 of 1 equal"
 
