@@ -10,7 +10,7 @@ import click
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import parsed_by
 from hadoop_common.quantities import parse_size
-from hadoop_common.storage_policies import STORAGE_POLICIES
+from hadoop_common.storage_policies import POLICY_IDS, STORAGE_POLICIES, UNSPECIFIED_POLICY, storage_policy
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
 from image_tools.cli.text_file import check_output, emit
@@ -38,15 +38,19 @@ def _not_empty(text: str) -> str:
 
 
 def _policy(text: str) -> str:
-    """Return the name of a policy, or the number of a policy without a name.
+    """Return the name of a policy, given by its name or number, or the number of a policy without a name.
 
     Raises:
-        ValueError: no policy has this name.
+        ValueError: no policy has this name or number.
     """
     name = text.upper()
-    if name.isdecimal() or any(policy.name == name for policy in STORAGE_POLICIES):
+    if name.isdecimal() and UNSPECIFIED_POLICY < int(name) < POLICY_IDS:
+        policy = storage_policy(int(name))
+        return str(int(name)) if policy is None else policy.name
+    if any(policy.name == name for policy in STORAGE_POLICIES):
         return name
-    raise ValueError(f"is not one of {', '.join(policy.name for policy in STORAGE_POLICIES)}")
+    names = ", ".join(policy.name for policy in STORAGE_POLICIES)
+    raise ValueError(f"is not one of {names}, or a number from {UNSPECIFIED_POLICY + 1} to {POLICY_IDS - 1}")
 
 
 _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
@@ -71,7 +75,7 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
     "--storage-policy",
     metavar="NAME",
     callback=parsed_by(_policy),
-    help="Storage policy of the inode itself, such as COLD.",
+    help="Storage policy of the inode itself, by name or number, such as COLD.",
 )
 @click.option("--acl", is_flag=True, help="Inodes with ACL entries.")
 @click.option(

@@ -76,6 +76,15 @@ def test_find_and_top_accept_reserved_paths() -> None:
         assert run_cli("find", *IMAGE, missing).code == 1
 
 
+@pytest.mark.recorded
+def test_find_accepts_the_number_of_a_storage_policy() -> None:
+    image = image_in(RECORDED / "hadoop-2.7.3" / "quotas-storage-policy" / "after")
+    for name, number in (("COLD", "2"), ("hot", "07")):
+        named = run_cli("find", "--image", image, "/", "--storage-policy", name)
+        assert named.out.startswith("/"), name
+        assert run_cli("find", "--image", image, "/", "--storage-policy", number).out == named.out
+
+
 def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None:
     shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
     conf = write_site(tmp_path / "conf", {"dfs.namenode.checkpoint.dir": f"{tmp_path}/secondary"})
@@ -99,6 +108,8 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
         (("find", *IMAGE, "/", "--modified-before", "x"), 2, "is not a time"),
         (("find", *IMAGE, "/", "--owner", ""), 2, "is empty"),
         (("find", *IMAGE, "/", "--storage-policy", "CLOD"), 2, "'CLOD' is not one of PROVIDED, COLD, "),
+        (("find", *IMAGE, "/", "--storage-policy", "0"), 2, "LAZY_PERSIST, or a number from 1 to 15"),
+        (("find", *IMAGE, "/", "--storage-policy", "16"), 2, "LAZY_PERSIST, or a number from 1 to 15"),
         (("find", *IMAGE, "/", "--output", CASE / "missing" / "rows"), 6, "Check that the directory exists"),
         (("top", *IMAGE, "--by", "files"), 2, "needs --of"),
     ],
