@@ -57,6 +57,7 @@ def command(
     from image_tools.cli.diff_command import difference_content, difference_line
     from image_tools.compare.comparison import ImageComparison
 
+    wanted = None if path is None else clean_path(path)
     settings = configured_settings(conf_dir)
     with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
         view = chosen_view(archive, branch)
@@ -65,10 +66,11 @@ def command(
         ]
         with ImageFile.open(images[0], verify_md5=False) as old, ImageFile.open(images[1], verify_md5=False) as new:
             comparison = ImageComparison(old, new)
-            found = [comparison.named(each) for each in comparison.differences()]
-    wanted = None if path is None else clean_path(path)
-    if wanted is not None:
-        found = [each for each in found if _concerns(each, wanted)]
+            found = [
+                comparison.named(each)
+                for each in comparison.differences()
+                if wanted is None or _concerns(each, comparison.paths(each), wanted)
+            ]
     if as_json:
         echo_json({"same": not found, "differences": [difference_content(each) for each in found]})
     else:
@@ -79,16 +81,19 @@ def command(
         sys.exit(_DIFFERENT)
 
 
-def _concerns(difference: Difference, path: str) -> bool:
-    """Return whether a difference belongs to `path` or to an inode below it, or moves or removes a directory above it.
+def _concerns(difference: Difference, paths: set[str], wanted: str) -> bool:
+    """Return whether a difference is at or below `wanted`, or moves or removes a directory above it.
 
     The comparison does not list the inodes below a renamed directory, or below a deleted directory in a snapshot.
+
+    Args:
+        paths: paths of the difference's inode before and after the change.
     """
-    names = [str(name) for name in (difference.subject, difference.old, difference.new)]
-    if any(covers(path, name) for name in names):
+    names = paths or {str(name) for name in (difference.subject, difference.old, difference.new)}
+    if any(covers(wanted, name) for name in names):
         return True
     moves = difference.topic is ItemKind.INODE and difference.kind in (ChangeKind.RENAMED, ChangeKind.REMOVED)
-    return moves and any(covers(name, path) for name in names)
+    return moves and any(covers(name, wanted) for name in names)
 
 
 def _image(archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings) -> Path:

@@ -94,6 +94,12 @@ class ImageComparison:
             signed64(each) for side in (self._a, self._b) for each in side.records.snapshot_header().snapshottableDir
         }
 
+    def paths(self, difference: Difference) -> set[str]:
+        """Return the paths of the difference's inode in both images; empty if it has none."""
+        inode_id = difference.inode_id
+        found = () if inode_id is None else (self._a.path(inode_id), self._b.path(inode_id))
+        return set(filter(None, found))
+
     def named(self, difference: Difference) -> Difference:
         """Return the difference with its inode's path as `subject`; for a renamed inode, include both paths."""
         inode_id = difference.inode_id

@@ -14,10 +14,11 @@ from archive.errors import NoSuchMomentError
 from archive.moments import view_of
 from archive.removals import archived_removal
 from archive.restoring import txid_at
+from journal.ops import AllowSnapshotOp, CreateSnapshotOp
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID
-from tests.engine.op_makers import mkdir
+from tests.engine.op_makers import mkdir, rename, set_permissions
 from tests.site_files import write_site
 
 # ---- finding moments ---------------------------------------------------------------------------------------
@@ -89,6 +90,24 @@ def test_restore_reports_later_transactions_and_the_difference(deletion_by_mista
     assert run_cli("archive", "restore", *words, "--out", folder / "none").code == 2
     late = run_cli("archive", "restore", *words, "--txid", "110", "--without", "112", "--out", folder / "none")
     assert (late.code, "but the restore ends at 110" in late.err) == (2, True)
+
+
+def test_difference_on_a_path_includes_snapshots_and_both_paths_of_an_inode(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    begin = segment(
+        nn, BASE_TXID, mkdir("/s", 16386), AllowSnapshotOp(snapshot_root="/s"), mkdir("/a", 16387), mkdir("/a/b", 16388)
+    )
+    snapshot = segment(nn, begin, CreateSnapshotOp(snapshot_root="/s", snapshot_name="s", mtime=7000))
+    end = segment(nn, snapshot, rename("/a", "/z", 8000), set_permissions("/z/b", 0o700))
+    add_directory(archive, nn)
+
+    def changes(first: int, second: int, path: str) -> str:
+        words = ("--archive", tmp_path / "archive", "--path", path)
+        return run_cli("archive", "diff", str(first), str(second), *words).out
+
+    assert "snapshot 0 (/s)" in changes(begin, snapshot, "/s")
+    for path in ("/a/b", "/z/b"):
+        assert "inode /z/b mode" in changes(snapshot, end, path), path
 
 
 def test_drill_finds_its_archive_in_the_configuration(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
