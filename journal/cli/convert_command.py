@@ -9,6 +9,7 @@ import click
 
 from hadoop_common.addresses import uri_scheme
 from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, echo_json, json_option
+from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.quantities import counted
@@ -178,8 +179,8 @@ def _note_open_segment(source: Journal, last: int) -> None:
     """Print a note if the open segment of `source` has transactions after `last`, which were not copied."""
     try:
         left = source.segments(last + 1, in_progress=True)
-    except JournalError:
-        # without later transactions, or if they cannot be read
+    except (HdfsError, OSError):
+        # later transactions do not exist or cannot be read; the copy is complete without them
         return
     if left:
         note = f"the open segment, from transaction {left[0].first} on, is not copied; --in-progress includes it"

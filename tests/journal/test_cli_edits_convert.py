@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from engine.merge import merge
+from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
 from journal.file_journal import FileJournal
 from journal.open_journal import open_journal
-from journal.segment_copies import read_log
+from journal.segment_copies import SegmentCopies, read_log
 from tests.checkpointer.quorum_support import Quorum, write_recorded
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP2, ROOT, ImageBuilder, Saved
@@ -299,6 +300,23 @@ def test_a_note_names_the_open_segment_that_is_not_copied(source: Path, tmp_path
     for words in (("--in-progress",), ("--to", str(int(first) - 1))):
         code, _, err = run_cli("edits", "convert", source, tmp_path / "target", "--force", *words)
         assert (code, err) == (0, "")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("fault", [StorageError("the disk failed"), FileNotFoundError("edits_inprogress")])
+def test_copy_succeeds_if_the_open_segment_cannot_be_read_after_it(
+    source: Path, tmp_path: Path, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments, faults = FileJournal.segments, [fault]
+
+    def read(journal: FileJournal, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
+        if in_progress:
+            raise faults.pop()
+        return segments(journal, from_txid)
+
+    monkeypatch.setattr(FileJournal, "segments", read)
+    code, _, err = run_cli("edits", "convert", source, tmp_path / "target")
+    assert (code, err, faults) == (0, "", [])
 
 
 # ---- quorums -----------------------------------------------------------------------------------------------
