@@ -182,19 +182,24 @@ class SegmentCursor:
             op, following = decode_op(
                 buffer, self.position, self.layout_version, file=self.file, max_op_size=self._max_op_size
             )
+        except UnreadableOpError as error:
+            self._check_txid(error.txid)
+            raise
         except CorruptOpError as error:
-            torn = self._in_progress and not isinstance(error, UnreadableOpError)
-            if torn and not op_follows(buffer, self.position, self.layout_version, expected):
+            if self._in_progress and not op_follows(buffer, self.position, self.layout_version, expected):
                 self._check_end()
                 return None
             if expected is not None:
                 error.locate(txid=expected)
             raise
-        if expected is not None and op.txid != expected:
-            raise TransactionGapError(expected, op.txid, file=self.file, offset=self.position)
+        self._check_txid(op.txid)
         self.expected = op.txid + 1
         self.position = following
         return op
+
+    def _check_txid(self, txid: int | None) -> None:
+        if self.expected is not None and txid != self.expected:
+            raise TransactionGapError(self.expected, txid, file=self.file, offset=self.position)
 
     def _check_end(self) -> None:
         if self.last_txid is not None:
@@ -222,8 +227,11 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
                 check_padding(buffer, position, file)
                 break
             op, following = decode_op(buffer, position, layout_version, file=file)
-        except UnreadableOpError:
-            raise
+        except UnreadableOpError as error:
+            if expected is None or error.txid == expected:
+                raise
+            corrupt = True
+            break
         except CorruptOpError:
             corrupt = op_follows(buffer, position, layout_version, expected)
             break

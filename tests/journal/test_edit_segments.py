@@ -273,6 +273,16 @@ def test_complete_operation_of_other_software_is_not_a_torn_tail(kind):
         assert "recover" not in caught.value.hint
 
 
+def test_operation_of_other_software_with_a_wrong_txid_is_a_gap():
+    whole = segment_bytes(some_ops(count=3), -63)
+    content = whole + unreadable_op("opcode", 999)
+    for in_progress in (False, True):
+        with pytest.raises(TransactionGapError) as caught:
+            list(SegmentCursor(content, first_txid=1, in_progress=in_progress))
+        assert (caught.value.expected, caught.value.found) == (4, 999)
+    assert scan_segment(content, first_txid=1) == (-63, 1, 3, len(whole), True)
+
+
 @pytest.mark.parametrize("kind", ["opcode", "further field"])
 def test_damage_before_an_operation_of_other_software_is_corruption(kind):
     content = bytearray(segment_bytes(some_ops(count=4), -63) + unreadable_op(kind, 5))
