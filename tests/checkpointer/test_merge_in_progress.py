@@ -10,12 +10,14 @@ import pytest
 
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.names import inprogress_name, segment_name
+from journal.binary_codec import encode_op
 from journal.errors import CorruptHeaderError
 from journal.ops import EditOp, EndLogSegmentOp, MkdirOp, PermissionStatus, SetPermissionsOp, StartLogSegmentOp
 from journal.segment_file import EditLogSegment
 from journal.segment_format import SegmentCursor, encode_header
 from journal.segment_output import write_ops
 from tests.cli_runner import Outcome, fingerprint, run_cli
+from tests.journal.journal_support import unreadable_op
 from tests.recorded_cases import RECORDED, Case
 
 CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
@@ -270,6 +272,20 @@ def test_operation_that_cannot_be_applied_changes_no_file(tmp_path: Path) -> Non
     made.append(SetPermissionsOp(txid=txid + 3, src="/not/there", mode=0o700))
     write_ops(directory / "current" / inprogress_name(txid + 1), made, -63)
     refused(directory, 4, "OP_SET_PERMISSIONS", f"txid {txid + 3}")
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize("kind", ["opcode", "further field"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_operation_of_other_software_at_the_end_is_rejected(tmp_path: Path, kind: str, damaged: bool) -> None:
+    directory, txid = base(tmp_path)
+    tail = unreadable_op(kind, txid + 6) + b"\xff" * 64
+    if damaged:
+        put_open(directory, txid + 1, txid + 4, encode_op(EndLogSegmentOp(txid=txid + 5), -63)[:-1] + b"\x07" + tail)
+        refused(directory, 4, f"intact transactions follow it: {txid + 6} to {txid + 6}")
+    else:
+        put_open(directory, txid + 1, txid + 5, tail)
+        refused(directory, 4, f"txid {txid + 6}: ", "Use a release of this program")
 
 
 def test_error_for_a_damaged_or_empty_open_segment(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def write_an_unknown_opcode(path: Path) -> None:
     path.write_bytes(content)
 
 
+def write_an_unknown_field(path: Path) -> None:
+    content = path.read_bytes()
+    frame = next(iter_frames(content, HEADER_SIZE, len(content)))
+    body = bytearray(content[frame.start : frame.end - CHECKSUM_SIZE] + b"\x07")
+    body[1:5] = (len(body) - 1).to_bytes(4, "big")
+    checksum = crc32(body).to_bytes(CHECKSUM_SIZE, "big")
+    path.write_bytes(content[: frame.start] + body + checksum + content[frame.end :])
+
+
 def write_an_operation_of_another_layout(path: Path) -> None:
     content = path.read_bytes()
     layout = decode_header(content)
@@ -89,7 +98,9 @@ def test_image_is_fetched_if_edits_are_missing_or_damaged(
         assert_in_sync(stub, daemon, tmp_path)
 
 
-@pytest.mark.parametrize("change", [write_an_unknown_opcode, write_an_operation_of_another_layout])
+@pytest.mark.parametrize(
+    "change", [write_an_unknown_opcode, write_an_unknown_field, write_an_operation_of_another_layout]
+)
 def test_no_image_is_fetched_for_edits_that_only_other_software_reads(
     stub: NameNodeStub, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:

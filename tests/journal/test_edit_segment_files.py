@@ -13,13 +13,14 @@ from journal.errors import (
     CorruptOpError,
     SegmentError,
     TransactionGapError,
+    UnreadableOpError,
     UnsupportedEditsLayoutError,
 )
 from journal.ops import DeleteOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.recovery import recover_in_progress
 from journal.segment_file import EditLogSegment, Places, SegmentTransactions, list_segments, read_ops, select_segments
 from journal.segment_format import HEADER_SIZE
-from tests.journal.journal_support import CORRUPT, RECORDED, numbered, segment_bytes, verdict
+from tests.journal.journal_support import CORRUPT, RECORDED, numbered, segment_bytes, unreadable_op, verdict
 
 
 def some_ops(first: int, last: int) -> list:
@@ -189,8 +190,10 @@ def test_recovery_moves_aside_and_reports_a_corrupt_header(tmp_path):
         (segment_bytes(some_ops(1, 5))[:3] + b"\x90" + segment_bytes(some_ops(1, 5))[4:], UnsupportedEditsLayoutError),
         (segment_bytes(some_ops(2, 5)), CorruptOpError),
         (segment_bytes(some_ops(1, 5)[:2] + some_ops(1, 5)[3:]), CorruptOpError),
+        (segment_bytes(some_ops(1, 5), -63) + unreadable_op("opcode", 6), UnreadableOpError),
+        (segment_bytes(some_ops(1, 5), -63) + unreadable_op("further field", 6), UnreadableOpError),
     ],
-    ids=["future layout", "other first txid", "gap"],
+    ids=["future layout", "other first txid", "gap", "unknown opcode", "unknown field"],
 )
 def test_recovery_does_not_touch_segments_it_cannot_read(tmp_path, content, error):
     path = tmp_path / inprogress_name(1)
