@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from checkpointer.storage.inspector import inspect
 from checkpointer.storage.lost_pasts import (
     KEPT,
     LOST_PAST,
     NOT_COMPARED,
     PROVENANCE,
     START_OVER,
+    UnfinishedStartOver,
     begin_start_over,
     finish_start_over,
     folders_aside,
@@ -22,12 +25,13 @@ from checkpointer.storage.lost_pasts import (
     start_over_of,
     unfinished_start_over,
 )
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.md5_file import md5_path
 from tests.checkpointer.set_back_support import image
 
 CAUSE = "the NameNode was set back: the edits differ"
-GOOD = '{"cause": "x", "parent": "lost_past", "folder": "20260101T000000.000000Z", "linked": true}'
+GOOD = '{"format": 1, "cause": "x", "parent": "lost_past", "folder": "20260101T000000.000000Z"}'
 
 # ---- set aside ---------------------------------------------------------------------------------------------
 
@@ -124,11 +128,8 @@ def test_repeated_kills_after_the_fetch_need_one_folder(
     fetch(ours)
     finish_start_over(tmp_path, keep=[ours.name])
     assert folders_aside(tmp_path)[-1] == folder
-    assert {name: content for name, content in files(folder).items() if name != START_OVER} == before
-    assert {name for name in files(current) if not name.endswith(".md5")} == {
-        ours.name,
-        *(image_name(20 + attempt) for attempt in range(KEPT + 1)),
-    }
+    assert before.items() <= files(folder).items()
+    assert set(files(current)) == {ours.name, md5_name(ours.name)}
 
 
 def test_links_of_a_killed_attempt_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +150,7 @@ def test_links_of_a_killed_attempt_are_completed(tmp_path: Path, monkeypatch: py
         start_over(tmp_path)
     begun = unfinished_start_over(tmp_path)
     assert begun is not None
-    assert (begun.cause, begun.linked) == (CAUSE, False)
+    assert begun.cause == CAUSE
     assert files(start_over(tmp_path)) == before
     assert len(folders_aside(tmp_path)) == 1
 
@@ -157,11 +158,61 @@ def test_links_of_a_killed_attempt_are_completed(tmp_path: Path, monkeypatch: py
 def test_folder_that_an_operator_removed_is_linked_again(tmp_path: Path) -> None:
     ours = image(tmp_path / "current", 5, "aa" * 16)
     shutil.rmtree(start_over(tmp_path))
+    folder = start_over(tmp_path)
+    assert (folder / ours.name).samefile(ours)
+    (folder / ours.name).unlink()
     assert (start_over(tmp_path) / ours.name).samefile(ours)
-    shutil.rmtree(tmp_path / LOST_PAST)
-    assert finish_start_over(tmp_path, keep=[]) is None
-    # the next comparison finds again that it is lost
-    assert (ours.exists(), unfinished_start_over(tmp_path)) == (True, None)
+
+
+@pytest.mark.parametrize("removed", [LOST_PAST, "folder", "image", "nothing"])
+@pytest.mark.parametrize("copied", [True, False])
+def test_lost_image_does_not_remain_without_its_link(tmp_path: Path, removed: str, copied: bool) -> None:
+    """The directory was copied without hard links, or an operator removed links before the NameNode's image was stored.
+
+    An unfinished attempt had already fetched an image of the NameNode, which was set back again.
+    """
+    root = tmp_path / "root"
+    lost = image(root / "current", 9, "bb" * 16)
+    content = lost.read_bytes()
+    folder = start_over(root)
+    fetch(root / "current" / image_name(20))
+    if copied:
+        shutil.copytree(root, tmp_path / "copy")
+        shutil.rmtree(root)
+        (tmp_path / "copy").rename(root)
+    if removed in (LOST_PAST, "folder"):
+        shutil.rmtree(folder if removed == "folder" else folder.parent)
+    elif removed == "image":
+        (folder / lost.name).unlink()
+    fetch(root / "current" / image_name(7))
+    assert finish_start_over(root, keep=[image_name(7)]) == folder
+    assert set(files(root / "current")) == {image_name(7), md5_name(image_name(7))}
+    assert (folder / lost.name).read_bytes() == content
+    assert (folder / image_name(20)).read_bytes() == b"of the NameNode"
+    assert len([path for path in folder.iterdir() if path.name.startswith(lost.name)]) == 2
+
+
+def test_different_file_of_the_same_name_is_also_set_aside(tmp_path: Path) -> None:
+    """A killed attempt replaced our image with the NameNode's, which the NameNode has lost since."""
+    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), tmp_path / "current" / image_name(7)
+    before = files(ours.parent)
+    folder = start_over(tmp_path)
+    for content in (b"first", b"second"):
+        fetch(ours, content)
+        start_over(tmp_path)
+    (ours.parent / segment_name(6, 9)).write_text("first")
+    start_over(tmp_path)
+    (ours.parent / segment_name(6, 9)).unlink()
+    (ours.parent / segment_name(6, 9)).write_text("second")
+    fetch(theirs)
+    finish_start_over(tmp_path, keep=[theirs.name])
+    assert before.items() <= files(folder).items()
+    assert (folder / f"{ours.name}.1").read_bytes() == b"second"
+    assert ((folder / segment_name(6, 9)).read_text(), (folder / f"{segment_name(6, 9)}.1").read_text()) == (
+        "first",
+        "second",
+    )
+    assert set(files(theirs.parent)) == {theirs.name, md5_name(theirs.name)}
 
 
 def test_directory_without_files_gets_no_folder(tmp_path: Path) -> None:
@@ -210,7 +261,7 @@ def test_reason_is_recorded_before_the_links_exist(tmp_path: Path) -> None:
     image(tmp_path / "current", 5, "aa" * 16)
     begun = start_over_of([tmp_path], NOT_COMPARED, CAUSE)
     assert begin_start_over(tmp_path, begun) == begun == unfinished_start_over(tmp_path)
-    assert (begun.cause, begun.linked) == (CAUSE, False)
+    assert begun.cause == CAUSE
     again = start_over_of([tmp_path / "other", tmp_path], LOST_PAST, "another reason")
     assert again == begun == begin_start_over(tmp_path, replace(begun, cause="another reason"))
     assert not (tmp_path / NOT_COMPARED).exists()
@@ -219,16 +270,48 @@ def test_reason_is_recorded_before_the_links_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"cause": "x", "parent": "..", "folder": "y", "linked": true}', GOOD.replace("Z", "/../..")],
+    "text", ["", "[]", "{}", '{"cause": "x", "parent": "..", "folder": "y"}', GOOD.replace("Z", "/../..")]
 )
-def test_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
-    image(tmp_path / "current", 5, "aa" * 16)
-    (tmp_path / "current" / START_OVER).write_text(GOOD)
-    assert unfinished_start_over(tmp_path) is not None
-    (tmp_path / "current" / START_OVER).write_text(text)
+def test_directory_with_a_damaged_record_is_not_used(tmp_path: Path, text: str) -> None:
+    ours, record = image(tmp_path / "current", 5, "aa" * 16), tmp_path / "current" / START_OVER
+    record.write_text(GOOD)
+    assert unfinished_start_over(tmp_path) == UnfinishedStartOver("x", LOST_PAST, "20260101T000000.000000Z")
+    record.write_text(text)
+    begun = unfinished_start_over(tmp_path)
+    assert begun is not None
+    assert f"{record} is damaged" in begun.cause
+    link_aside(tmp_path, start_over_of([tmp_path], LOST_PAST, CAUSE))
+    folder = finish_start_over(tmp_path, keep=[])
+    assert folder == tmp_path / NOT_COMPARED / begun.folder
+    assert (folder / ours.name).exists()
+    assert (folder / START_OVER).read_text() == text
     assert unfinished_start_over(tmp_path) is None
+
+
+def test_only_a_missing_record_counts_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert unfinished_start_over(tmp_path / "missing") is None
+    image(tmp_path / "current", 5, "aa" * 16)
+    (tmp_path / "current" / START_OVER).mkdir()
+    with pytest.raises(OSError, match="a directory"):
+        unfinished_start_over(tmp_path)
+    with pytest.raises(StorageError, match=f"{START_OVER} cannot be read"):
+        inspect(tmp_path)
+
+
+def test_unreadable_folder_does_not_block_other_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        (root / LOST_PAST / "20900101T000000.000000Z").mkdir(parents=True)
+    listed = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path == roots[0] / LOST_PAST:
+            raise OSError(5, "Input/output error", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert start_over_of(roots, LOST_PAST, CAUSE).folder == "20900101T000000.000001Z"
+    assert start_over_of(roots[:1], LOST_PAST, CAUSE).cause == CAUSE
 
 
 @pytest.mark.parametrize("step", ["rename", "unlink"])
@@ -286,6 +369,20 @@ def test_first_and_newest_lost_pasts_are_kept(tmp_path: Path) -> None:
         made.append(set_aside(tmp_path))
     assert list(folders_aside(tmp_path)) == [made[0], *made[1 - KEPT :]]
     assert folders_aside(tmp_path / LOST_PAST) == ()
+
+
+def test_folder_that_was_just_filled_is_kept(tmp_path: Path) -> None:
+    """An older record remained while another release used the directory."""
+    image(tmp_path / "current", 5, "aa" * 16)
+    begun = start_over_of([tmp_path], LOST_PAST, CAUSE)
+    begin_start_over(tmp_path, begun)
+    for year in (2020, 2090, 2091, 2092):
+        (tmp_path / LOST_PAST / f"{year}0101T000000.000000Z").mkdir(parents=True)
+    link_aside(tmp_path, begun)
+    folder = finish_start_over(tmp_path, keep=[])
+    assert folder is not None
+    assert [each.name[:4] for each in folders_aside(tmp_path)] == ["2020", begun.folder[:4], "2091", "2092"]
+    assert (folder / image_name(5)).exists()
 
 
 def test_error_removing_a_lost_past_is_only_logged(

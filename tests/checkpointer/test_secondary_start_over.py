@@ -262,5 +262,5 @@ def test_repeated_kills_after_the_fetch_keep_the_lost_past(
     assert "was set back" in lost.reason
     (aside,) = lost.set_aside
     assert folders_aside(root)[-1] == aside
-    assert contents_of(aside) == ours
+    assert ours.items() <= contents_of(aside).items()
     assert [folder.name[:4] for folder in folders_aside(root)[:-1]] == ["2020", "2022"]

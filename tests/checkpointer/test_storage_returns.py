@@ -17,6 +17,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.formatting import write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage, read_storage_info
+from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.storage.stale_contents import stale_contents
 from checkpointer.storage.usable_images import latest_image
 from engine.saver import save_image
@@ -34,6 +35,23 @@ from tests.checkpointer.storage_support import (
     recorded_image,
     save,
 )
+
+
+def test_lost_images_do_not_return_with_a_directory(tmp_path: Path) -> None:
+    """The directory was dropped while this node started over; its images are older than the NameNode's."""
+    roots = [recorded_directory(tmp_path / name) for name in "ab"]
+    with OpenDirectories(roots) as storage:
+        lost = put_image(roots[0] / "current", IMAGE_TXID - 1)
+        storage.begin_start_over(LOST_PAST, "the NameNode was set back")
+        storage.drop(roots[0], "gone")
+        storage.link_aside(LOST_PAST, "the NameNode was set back")
+        save(storage)
+        storage.finish_start_over(keep=[image_name(NEW_TXID)])
+        assert restore(storage) == [roots[0]]
+        storage.refuse_unfinished()
+    assert not lost.exists()
+    (aside,) = (roots[0] / LOST_PAST).iterdir()
+    assert {lost.name, image_name(IMAGE_TXID)} <= {path.name for path in aside.iterdir()}
 
 
 def test_directory_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
