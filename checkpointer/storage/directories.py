@@ -55,7 +55,8 @@ class StorageDirectories(DirectorySet):
         return [root / "current" for root in self.roots if has_version(root, if_unreadable=True)]
 
     def is_formatted(self) -> bool:
-        """Return whether any directory contains an image; ignore directories with an interrupted format.
+        """Return whether any directory contains an image, or contained one before an unfinished start-over; ignore
+        directories with an interrupted format.
 
         Raises:
             StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.

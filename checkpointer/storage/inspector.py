@@ -155,7 +155,8 @@ def newest_image(directories: Sequence[StorageDirectory]) -> StoredImage:
 
 
 def holds_image(found: Sequence[StorageDirectory]) -> bool:
-    """Return whether any directory contains an image; ignore directories with an interrupted format.
+    """Return whether any directory contains an image, or contained one before an unfinished start-over; ignore
+    directories with an interrupted format.
 
     Raises:
         StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -165,7 +166,11 @@ def holds_image(found: Sequence[StorageDirectory]) -> bool:
             raise StorageError(
                 f"{each.current / VERSION} is missing next to images or edits", hint=MISSING_VERSION_HINT
             )
-    normal = [each for each in found if each.state is StorageState.NORMAL]
+    normal = [
+        each
+        for each in found
+        if each.state is StorageState.NORMAL or (each.version is not None and each.start_over is not None)
+    ]
     if normal:
         agree_on_version(found)
     elif with_edits := next((each for each in found if each.segments), None):

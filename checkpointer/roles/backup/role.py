@@ -33,7 +33,6 @@ from checkpointer.set_back.start_over import LostPast
 from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
-from checkpointer.storage.disk_space import require_space
 from checkpointer.transfer.upload_target import Upload
 from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.errors import CheckpointError
@@ -284,6 +283,7 @@ class BackupRole(StoredRole):
     # ---- observation ---------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
+        self._storage.refuse_unfinished()
         return local_segments(self.image_folders())
 
     def alarms(self) -> Sequence[str]:
@@ -304,10 +304,11 @@ class BackupRole(StoredRole):
         )
 
     def progress(self) -> Progress:
-        image = self._storage.latest_image()
-        newest = max(
-            image.txid, self._parts.receiver.position().last_txid, self._parts.upkeep.namenode_txid, self._asked_txid
-        )
+        image = self._usable_image()
+        newest = max(self._parts.upkeep.namenode_txid, self._asked_txid)
+        if image is None:
+            return Progress(-1, newest, None)
+        newest = max(newest, image.txid, self._parts.receiver.position().last_txid)
         return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -354,7 +355,7 @@ class BackupRole(StoredRole):
         """
         with self._work:
             # check this before the NameNode begins a segment for the checkpoint
-            require_space(self._storage.roots, self._storage.latest_image().path)
+            self._storage.require_space()
             return self._parts.checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
@@ -373,6 +374,7 @@ class BackupRole(StoredRole):
         self._parts.checkpoints.end(self._settled_txid)
 
     def _confirm(self, image: Path, txid: int) -> None:
+        self._storage.refuse_unfinished()
         self._parts.checkpoints.confirm(image, txid)
 
     def _witness(self, link: NamenodeLink) -> NamenodeWitness:
