@@ -84,6 +84,7 @@ class Rounds:
 
     Attributes:
         pruning_error: reason why the last round could not apply the retention rules, or "".
+        started_over: value in the source of the last round that read edits.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -99,7 +100,7 @@ class Rounds:
         self._image_branch = ""
         self._branch = ""
         self._looked_at = time.monotonic()
-        self._started_over = 0.0
+        self.started_over = 0.0
         self._pruned_at: float | None = None
         self.pruning_error = ""
 
@@ -138,7 +139,9 @@ class Rounds:
         if not self._branch:
             self._begun.note(source.storages)
         self._branch = position.branch
-        self._started_over = source.started_over
+        # Without edits, the position is still that of the history before the start-over. A spool reads them again.
+        if self._spool is not None or found.segments:
+            self.started_over = source.started_over
         if self._spool is not None:
             self._spool.archived(position.last_txid)
             follower.options = replace(follower.options, forks=False)
@@ -156,7 +159,7 @@ class Rounds:
         if spool.next_txid is None:
             begin = self._first_needed(source)
             spool.begin(min(begin, max(0, spool.newest())))
-        elif source.started_over != self._started_over:
+        elif source.started_over != self.started_over:
             # even equal txids may belong to another history
             spool.begin(spool.oldest())
         elif time.monotonic() - self._looked_at >= _LOOK_BACK_SECONDS:
@@ -214,7 +217,7 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
                 position = rounds.make(source)
                 # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
-                    report = replace(_as_report(position), started_over=source.started_over)
+                    report = replace(_as_report(position), started_over=rounds.started_over)
                     _report(outcome, replace(report, pruning_error=rounds.pruning_error))
             except Exception as fault:
                 outcome.failures += 1

@@ -411,6 +411,22 @@ def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn:
         assert len(archive.catalogue().images) == 1
 
 
+def test_history_after_a_start_over_is_unknown_until_its_first_edits(place: Path, nn: Path) -> None:
+    """The edits of the lost past were set aside; the image belongs to both histories."""
+    last = segment(nn, BASE_TXID, mkdir("/lost", 17000, 6000))
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        rounds.make(source_of(nn))
+        (nn / "current" / segment_name(BASE_TXID + 1, last)).unlink()
+        after = replace(source_of(nn), started_over=5.0)
+        rounds.make(after)
+        assert rounds.started_over == 0.0
+        segment(nn, BASE_TXID, mkdir("/new", 17000, 7000), mkdir("/newer", 17001, 7000))
+        position = rounds.make(after)
+    assert position is not None
+    assert (position.branch != MAIN, rounds.started_over) == (True, 5.0)
+
+
 def test_edits_that_arrive_after_later_edits_close_the_gap(place: Path, nn: Path, tmp_path: Path) -> None:
     """After its merge, a secondary fetches the edits that precede an image of the NameNode."""
     first = segment(nn, BASE_TXID, number(1))

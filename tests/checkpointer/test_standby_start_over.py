@@ -59,7 +59,8 @@ def test_active_namenode_of_another_namespace_is_not_recorded_as_a_loss(
     storage: StorageDirectories, tmp_path: Path
 ) -> None:
     image(tmp_path / "name/current", 9, "aa" * 16)
-    other = ActiveVersion("nn1:8020", "http://nn1", dataclasses.replace(INFO, namespace_id=INFO.namespace_id + 1), False, 5)
+    theirs = dataclasses.replace(INFO, namespace_id=INFO.namespace_id + 1)
+    other = ActiveVersion("nn1:8020", "http://nn1", theirs, False, 5)
     with pytest.raises(StorageError, match="another namespace"):
         replacement_of(storage).begin(other, cause=CAUSE, folder=LOST_PAST)
     assert recorded(storage) == ""
