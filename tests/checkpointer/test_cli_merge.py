@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.storage.lost_pasts import LOST_PAST, begin_start_over, start_over_of
 from hadoop_common.names import inprogress_name, parse_image
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_tools.verify.catalogue import Severity
@@ -282,3 +283,13 @@ def test_damaged_image_fails_verification(tmp_path: Path) -> None:
     code, _, err = run_cli("image", "verify", image)
     assert code == 3
     assert image.name in err
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_merge_names_an_unfinished_start_over(tmp_path: Path, options: tuple[str, ...]) -> None:
+    directory = storage_of(RENAMES.path, tmp_path)
+    begin_start_over(directory, start_over_of([directory], LOST_PAST, "the NameNode was set back"))
+    result = run_cli("merge", directory, *options)
+    assert result.code == 0
+    assert f"warning: a daemon does not use the images and edits in {directory / 'current'}" in result.err
+    assert "the NameNode was set back" in result.err
