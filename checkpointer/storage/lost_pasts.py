@@ -84,7 +84,7 @@ def unfinished_start_over(root: Path) -> UnfinishedStartOver | None:
             raise ValueError(f"its parent folder is {found.parent!r}")
         datetime.strptime(found.folder, _STAMP)
     except (ValueError, TypeError, LookupError) as fault:
-        cause = f"the record of a start-over, {path} is damaged ({fault})"
+        cause = f"the record {path} is damaged ({fault})"
         # each call must return the same folder
         return UnfinishedStartOver(cause, NOT_COMPARED, changed.strftime(_STAMP))
     return found
