@@ -208,7 +208,7 @@ class StorageDirectories(DirectorySet):
         except OSError as fault:
             raise StorageError(
                 f"the images and edits here are not used: {error_text(fault)}",
-                hint="Check the disk and the permissions of the file; do not remove the file.",
+                hint="Check the disk and the permissions of this file.",
             ) from fault
 
     def refuse_unfinished(self) -> None:
