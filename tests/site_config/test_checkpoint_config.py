@@ -14,7 +14,6 @@ from hadoop_common.tls.settings import Verifier
 from site_config import checkpoint_config
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.keys import DEFAULTS, KEYS
-from site_config.merge_settings import image_codec, merge_settings
 from tests.site_config.config_support import HA, config, faults
 from tests.site_config.junk import JUNK
 
@@ -158,19 +157,6 @@ def test_a_transfer_timeout_of_0_means_no_limit() -> None:
     assert config({**SINGLE, "dfs.image.transfer.timeout": "0"}).transfer_timeout == math.inf
 
 
-def test_an_unknown_codec_is_a_fault_only_with_compression() -> None:
-    values = {**SINGLE, "dfs.image.compression.codec": "com.hadoop.compression.lzo.LzoCodec"}
-    assert config(values).merge_settings.codec == ""
-    problem = faults({**values, "dfs.image.compress": "true"})["dfs.image.compression.codec"]
-    assert "not a supported codec" in problem
-    assert "GzipCodec" in problem
-
-
-def test_maximum_size_of_an_operation() -> None:
-    assert config(SINGLE).merge_settings.max_op_size == 52428800
-    assert config({**SINGLE, "dfs.namenode.max.op.size": "200m"}).merge_settings.max_op_size == 200 << 20
-
-
 def test_keys_of_a_node_override_those_of_its_nameservice() -> None:
     name = "dfs.namenode.name.dir"
     values = {**HA, f"{name}.mycluster": "/ns"}
@@ -194,20 +180,6 @@ def test_addresses_and_directories_of_other_roles(role: Role, address: tuple[str
 
 def test_poll_interval_is_at_most_the_period() -> None:
     assert config({**SINGLE, "dfs.namenode.checkpoint.period": "10s"}).poll_interval == 10
-
-
-def test_compression_codec() -> None:
-    values = {"dfs.image.compress": "true"}
-    assert image_codec(Configuration.from_mapping(values, {})).endswith(".DefaultCodec")
-    values["dfs.image.compression.codec"] = "org.apache.hadoop.io.compress.GzipCodec"
-    assert config({**SINGLE, **values}).merge_settings.codec == "org.apache.hadoop.io.compress.GzipCodec"
-
-
-def test_a_merge_without_a_daemon_reports_all_faults_together() -> None:
-    values = {"dfs.namenode.max.op.size": "x", "dfs.image.compress": "true", "dfs.image.compression.codec": "rar"}
-    with pytest.raises(ConfigurationError) as caught:
-        merge_settings(Configuration.from_mapping(values, {}))
-    assert [each.key for each in caught.value.faults] == ["dfs.image.compression.codec", "dfs.namenode.max.op.size"]
 
 
 @pytest.mark.parametrize(("text", "mode"), [("750", 0o750), ("0700", 0o700), ("rwxr-x---", 0o750)])
