@@ -115,7 +115,7 @@ def test_checkpoints_continue_while_the_address_for_reads_is_in_use(
     with socket.create_server(("127.0.0.1", 0)) as namenode:
         served_at = NamespaceRpc(namenode.getsockname(), is_namenode=True)
         reading = replace(config(), serve_namespace=True, namespace_rpc=(served_at,))
-        monkeypatch.setattr(f"{__name__}.config", lambda: reading)
+        monkeypatch.setattr("tests.checkpointer.daemon.job_role.config", lambda: reading)
         with served(role) as (_, running):
             wait_until("the fault", lambda: "reads are not answered over RPC" in caplog.text)
             role.asks.set()

@@ -65,7 +65,7 @@ def test_new_bandwidth_applies_to_running_transfers(
     image.write_bytes(bytes(1 << 20))
     monkeypatch.setattr(JobRole, "image_folders", lambda self: [tmp_path])
     slow = replace(config(), transfer_bandwidth=1, bootstrap_bandwidth=1)
-    monkeypatch.setattr(f"{__name__}.config", lambda: slow)
+    monkeypatch.setattr("tests.checkpointer.daemon.job_role.config", lambda: slow)
     read = replace(slow, transfer_bandwidth=0, bootstrap_bandwidth=0)
     with served(role, reload=lambda: read) as (control, _):
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
@@ -88,7 +88,7 @@ def test_reload_applies_new_access_lists(
     """Access to the daemon depends not only on its settings, but also on its access lists."""
     caplog.set_level("INFO")
     closed = replace(config(), access=AccessRules(("192.0.2.1",)))
-    monkeypatch.setattr(f"{__name__}.config", lambda: closed)
+    monkeypatch.setattr("tests.checkpointer.daemon.job_role.config", lambda: closed)
     read = [replace(closed, access=AccessRules(("127.0.0.1", "192.0.2.1")))]
     with served(role, reload=lambda: read[0]) as (control, _):
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
