@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hadoop_common.names import SEEN_TXID, image_name, md5_name
-from hadoop_common.storage_lock import LOCK_FILE
 from tests.archive.storage import FOLLOWING, PREPARED, saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID
 from tests.engine.op_makers import add, close, delete, mkdir
+from tests.hadoop_common.lock_support import held_elsewhere
 
 
 def test_undelete_works_without_an_archive(tmp_path: Path) -> None:
@@ -51,16 +49,10 @@ def test_undelete_rejects_a_directory_in_use(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
     words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
-    hold += "f.write('4711@nn1'); f.flush(); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", hold, nn / LOCK_FILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        owner.stdout.readline()
+    with held_elsewhere(nn) as owner:
         refused = run_cli(*words)
-        owner.communicate(b"")
-    assert (refused.code, "is in use by 4711@nn1" in refused.err, (tmp_path / "out").exists()) == (6, True, False)
+    assert (refused.code, f"is in use by {owner.pid}@" in refused.err) == (6, True)
+    assert not (tmp_path / "out").exists()
     # a killed NameNode leaves the lock file without a lock
     assert run_cli(*words).code == 0
 

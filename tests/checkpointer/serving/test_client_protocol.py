@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -37,7 +37,7 @@ from journal import ops
 from journal.ops import EditOp
 from node_state.state import RoleDetails
 from tests.checkpointer.service_support import FakeRole, standby_config
-from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.image_builder import BASE_TXID, numbered
 from tests.engine.op_makers import add, mkdir, set_permissions
 from tests.namenode_stub.stub_support import wait_until
 
@@ -70,16 +70,7 @@ LAST = BASE_TXID + len(OPS)
 
 
 @pytest.fixture
-def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
-    with WarmNamespace() as namespace:
-        namespace.load(ImageBuilder(-67).save(tmp_path))
-        namespace.apply(list(numbered(OPS, BASE_TXID)))
-        yield namespace
-
-
-@pytest.fixture
-def live(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> LiveNamespace:
-    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 0)
+def live(warm: WarmNamespace) -> LiveNamespace:
     config = replace(standby_config(), permissions=True)
     return LiveNamespace(
         FakeRole(), warm, config, owner="hdfs", authenticated=False, groups_of=lambda user: frozenset()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +28,7 @@ from servlets.http_request import WAITED
 from servlets.http_server import READ_THREADS, HttpServer
 from servlets.webhdfs import webhdfs_blueprint
 from tests.checkpointer.service_support import FakeRole, standby_config
-from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.image_builder import BASE_TXID, numbered
 from tests.engine.op_makers import delete, mkdir, set_permissions
 from tests.namenode_stub.stub_support import wait_until
 
@@ -60,16 +58,7 @@ OPS: list[EditOp] = [
 
 
 @pytest.fixture
-def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
-    with WarmNamespace() as namespace:
-        namespace.load(ImageBuilder(-67).save(tmp_path))
-        namespace.apply(list(numbered(OPS, BASE_TXID)))
-        yield namespace
-
-
-@pytest.fixture
-def client(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> FlaskClient:
-    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 0)
+def client(warm: WarmNamespace) -> FlaskClient:
     return client_of(warm)
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
-from checkpointer.serving import live_namespace
 from checkpointer.serving.live_namespace import LiveNamespace
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import Caller
@@ -30,7 +27,7 @@ from servlets.application import create_application
 from servlets.http_authenticator import HttpAuthenticator, HttpLogin
 from servlets.webhdfs import webhdfs_blueprint
 from tests.checkpointer.service_support import FakeRole, standby_config
-from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
+from tests.engine.image_builder import numbered
 from tests.engine.op_makers import mkdir, set_permissions
 from tests.hadoop_rpc.digest_client import DigestClient
 from tests.hadoop_rpc.fake_security import PRINCIPAL, PROTOCOL, FakeDoor
@@ -66,16 +63,7 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def warm(tmp_path: Path) -> Iterator[WarmNamespace]:
-    with WarmNamespace() as namespace:
-        namespace.load(ImageBuilder(-67).save(tmp_path))
-        namespace.apply(list(numbered(OPS, BASE_TXID)))
-        yield namespace
-
-
-@pytest.fixture
-def live(warm: WarmNamespace, now: list[float], monkeypatch: pytest.MonkeyPatch) -> LiveNamespace:
-    monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 0)
+def live(warm: WarmNamespace, now: list[float]) -> LiveNamespace:
     config = replace(standby_config(), permissions=True)
     return LiveNamespace(
         FakeRole(),

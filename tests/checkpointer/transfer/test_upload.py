@@ -114,12 +114,6 @@ def test_known_image_is_refused(served):
     assert result is UploadResult.OLD_TRANSACTION_ID_FAILURE
 
 
-def test_inactive_namenode_refuses_the_image(served):
-    served.store.active = False
-    result = upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO)
-    assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
-
-
 def test_error_403_quotes_the_server(served):
     with pytest.raises(TransferError, match="is not the namespace of this side") as caught:
         upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, OTHER_INFO)
