@@ -16,6 +16,9 @@ from tests.checkpointer.storage_support import refuse_to_load
 
 __all__ = ["daemon", "stub", "stub_config"]
 
+# each example runs a daemon for about a second
+pytestmark = pytest.mark.parameters(2)
+
 
 def test_standby_continues_from_an_older_image_if_the_newest_is_unloadable(
     stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

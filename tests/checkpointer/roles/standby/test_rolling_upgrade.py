@@ -29,6 +29,9 @@ from tests.checkpointer.standby_support import (
 
 __all__ = ["daemon", "stub", "stub_config"]
 
+# each example runs a daemon for about a second
+pytestmark = pytest.mark.parameters(2)
+
 
 def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     follow_rolling_upgrade(stub, daemon, tmp_path)
