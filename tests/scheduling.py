@@ -29,7 +29,7 @@ _SHARED = {
         "tests/interop/test_stub_clients.py",
     },
     "a NameNode": {
-        "tests/interop/test_cluster.py",
+        "tests/interop/test_transfers.py",
         "tests/interop/test_edits_directories.py",
         "tests/interop/test_image_serve.py",
         "tests/interop/test_operations.py",

@@ -1,4 +1,4 @@
-"""The test kit's own servers, and our HTTP client against a real NameNode."""
+"""Our transfers from and to a real NameNode."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from checkpointer.merging.offline import merge_directory, plan_directory
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
 from checkpointer.transfer.image_acceptance import ask_acceptance, has_image
 from hadoop_common.names import image_name, md5_name
-from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
-from tests.interop.cluster import BackupNode, HaPair, NameNode, SecondaryNameNode
+from tests.interop.clients import HdfsClient, Namespace, without_clock_times
+from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
-from tests.interop.hadoop_process import HadoopDiedError, wait_until
+from tests.interop.hadoop_process import wait_until
 
 pytestmark = pytest.mark.interop
 
@@ -45,94 +45,6 @@ def rolled(client: HdfsClient, node: NameNode, steps: int = 50, path: str = "/lo
 def assert_restarts_with(client: HdfsClient, node: NameNode, before: Namespace) -> None:
     node.restart()
     assert without_clock_times(client.namespace()) == without_clock_times(before)
-
-
-@pytest.mark.deep
-def test_a_secondary_makes_a_checkpoint_and_old_edits_are_purged(
-    purging: HadoopConf, namenode: NameNode, client: HdfsClient
-) -> None:
-    before = rolled(client, namenode)
-    SecondaryNameNode(purging).checkpoint().checked()
-    (newest,) = namenode.images
-    assert newest == namenode.last_txid - 1
-    assert namenode.segments == []
-    assert_restarts_with(client, namenode, before)
-
-
-@pytest.mark.deep
-def test_a_secondary_daemon_checkpoints_by_transactions(
-    purging: HadoopConf, namenode: NameNode, client: HdfsClient
-) -> None:
-    purging.update({"dfs.namenode.checkpoint.check.period": "1", "dfs.namenode.checkpoint.txns": "20"})
-    with SecondaryNameNode(purging) as secondary:
-        client.load(40)
-        # the NameNode deletes the old image a moment after the new image arrived
-        wait_until(lambda: len(namenode.images) == 1 and namenode.images != [0], "a checkpoint instead of the old one")
-        (newest,) = namenode.images
-        assert (secondary.current / image_name(newest)).exists()
-
-
-@pytest.mark.deep
-def test_a_backup_node_registers_and_receives_the_stream(namenode: NameNode, client: HdfsClient) -> None:
-    client.load(20, path="/before")
-    with BackupNode(namenode.conf) as backup:
-        client.load(20, path="/after")
-        last = namenode.last_txid
-        wait_until(lambda: backup.last_txid == last, f"BackupNode at txid {last}")
-
-
-@pytest.mark.deep
-def test_an_ha_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
-    with HaPair(tmp_path, {"dfs.ha.tail-edits.period": "1"}) as pair:
-        pair.nn1.start()
-        pair.nn2.start()
-        client = client_jvm.of(pair.client_conf)
-        pair.activate(client, "nn1")
-        client.load(20)
-        before = client.namespace()
-        pair.activate(client, "nn2")
-        assert (pair.nn1.state, pair.nn2.state) == ("standby", "active")
-        assert without_clock_times(client.namespace()) == without_clock_times(before)
-
-
-@pytest.mark.deep
-def test_a_failed_server_start_reports_the_reason(conf: HadoopConf) -> None:
-    reason = r"(?s)namenode exited with code 1; .*storage directory does not exist"
-    with pytest.raises(HadoopDiedError, match=reason):
-        NameNode(conf).start()
-
-
-@pytest.mark.deep
-def test_a_killed_namenode_restarts_with_its_namespace(namenode: NameNode, client: HdfsClient) -> None:
-    client.load(50)
-    before = client.namespace()
-    namenode.kill()
-    namenode.start()
-    assert without_clock_times(client.namespace()) == without_clock_times(before)
-
-
-@pytest.mark.deep
-def test_a_load_depends_only_on_its_seed(shared_client: HdfsClient) -> None:
-    """Names, modes and snapshots depend only on the seed, regardless of the order of the threads."""
-    shown = []
-    for path in ("/one", "/two"):
-        shared_client.load(120, seed=7, path=path, threads=3)
-        found = shared_client.namespace(path)
-        shown.append({name.removeprefix(path): (entry["mode"], entry["owner"]) for name, entry in found.items()})
-    assert shown[0] == shown[1]
-
-
-@pytest.mark.deep
-def test_both_clients_see_the_same_namespace(
-    client_jvm_3: ClientJvm, shared_namenode: NameNode, shared_client: HdfsClient
-) -> None:
-    newer = client_jvm_3.of(shared_namenode.conf)
-    assert newer.shell("-mkdir", "-p", "/seen/\u00fc b").code == 0
-    assert shared_client.shell("-touchz", "/seen/\u00fc b/file").code == 0
-    assert newer.namespace("/seen") == shared_client.namespace("/seen")
-    assert newer.shell("-ls", "/seen/\u00fc b").out.count("/seen/\u00fc b/file") == 1
-    refused = newer.as_user("somebody").shell("-mkdir", "/seen/mine")
-    assert (refused.code, "Permission denied: user=somebody" in refused.err) == (1, True)
 
 
 def test_our_client_downloads_images_and_segments(
