@@ -46,10 +46,7 @@ main()
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    target = tmp_path / CASE.image("after").name
-    shutil.copy(CASE.image("after"), target)
-    shutil.copy(CASE.image("after").with_name(target.name + ".md5"), target.with_name(target.name + ".md5"))
-    return target
+    return CASE.copy_of("after", tmp_path)
 
 
 IMAGE_COMMANDS = (

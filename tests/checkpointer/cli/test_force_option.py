@@ -16,10 +16,7 @@ CASE = Case(RECORDED / "hadoop-2.7.3" / "random-mixed-1")
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    target = tmp_path / CASE.image("after").name
-    shutil.copy(CASE.image("after"), target)
-    shutil.copy(CASE.image("after").with_name(target.name + ".md5"), target.with_name(target.name + ".md5"))
-    return target
+    return CASE.copy_of("after", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -135,13 +135,6 @@ def test_an_image_that_no_namenode_loads_is_refused(tmp_path: Path) -> None:
 # ---- unknown layouts ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def unknown(tmp_path: Path) -> Path:
-    builder = ImageBuilder(-70)
-    builder.file("/f")
-    return builder.save(tmp_path / "new")
-
-
 def test_unknown_layouts_are_copied(unknown: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("image", "convert", unknown, tmp_path / "copy")
     assert code == 0

@@ -10,7 +10,6 @@ import pytest
 from image_format.layout import NEWEST_LAYOUT
 from image_tools.verify.checker import verify_image
 from tests.cli_runner import run_cli
-from tests.engine.image_builder import ImageBuilder
 from tests.recorded_cases import RECORDED, Case
 
 
@@ -23,13 +22,6 @@ def test_image_info_shows_codec_and_inodes(name: str, codec: str) -> None:
     facts = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
     assert facts["codec"].rpartition(".")[2] == codec
     assert int(facts["inodes"]) == verify_image(case.image("after")).inodes
-
-
-@pytest.fixture
-def unknown(tmp_path: Path) -> Path:
-    builder = ImageBuilder(-70)
-    builder.file("/f")
-    return builder.save(tmp_path / "new")
 
 
 def test_info_of_an_unknown_layout_gives_a_warning(unknown: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import fingerprint, run_cli
+from tests.journal.journal_support import WHOLE, segment_of
 from tests.recorded_cases import RECORDED, Case
 
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
@@ -30,14 +31,6 @@ def test_edits_are_listed_and_dumped(tmp_path: Path) -> None:
     code, out, _ = run_cli("edits", "dump", segment)
     assert code == 0
     assert out.startswith("<?xml")
-
-
-def segment_of(case: str) -> Path:
-    (path,) = (RECORDED / case / "before").glob("edits_*")
-    return path
-
-
-WHOLE = segment_of("hadoop-2.7.3/renames")
 
 
 @pytest.mark.recorded

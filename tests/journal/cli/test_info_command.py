@@ -11,6 +11,7 @@ import pytest
 
 from hadoop_common.names import inprogress_name
 from tests.cli_runner import run_cli
+from tests.journal.journal_support import NAME, WHOLE
 from tests.recorded_cases import RECORDED, Case
 
 RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
@@ -43,17 +44,6 @@ def test_edits_info_shows_a_torn_tail(tmp_path: Path) -> None:
         assert found["transactions"] == good["transactions"] - 1
         err = run_cli("edits", "info", torn).err
         assert (f"torn tail: {bytes_torn} bytes after offset {end}" in err) == bool(bytes_torn), err
-
-
-def segment_of(case: str) -> Path:
-    (path,) = (RECORDED / case / "before").glob("edits_*")
-    return path
-
-
-WHOLE = segment_of("hadoop-2.7.3/renames")
-
-
-NAME = "edits_0000000000000000031-0000000000000000183"
 
 
 @pytest.mark.recorded

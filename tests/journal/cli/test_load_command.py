@@ -10,18 +10,7 @@ import pytest
 
 from journal.segment_format import SegmentCursor
 from tests.cli_runner import fingerprint, run_cli
-from tests.recorded_cases import RECORDED
-
-
-def segment_of(case: str) -> Path:
-    (path,) = (RECORDED / case / "before").glob("edits_*")
-    return path
-
-
-WHOLE = segment_of("hadoop-2.7.3/renames")
-
-
-NAME = "edits_0000000000000000031-0000000000000000183"
+from tests.journal.journal_support import NAME, WHOLE, segment_of
 
 
 @pytest.mark.recorded

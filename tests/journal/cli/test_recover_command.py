@@ -11,19 +11,8 @@ import pytest
 
 from journal.segment_format import SegmentCursor
 from tests.cli_runner import fingerprint, run_cli
+from tests.journal.journal_support import NAME, WHOLE, segment_of
 from tests.recorded_cases import RECORDED
-
-CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
-
-
-def segment_of(case: str) -> Path:
-    (path,) = (RECORDED / case / "before").glob("edits_*")
-    return path
-
-
-WHOLE = segment_of("hadoop-2.7.3/renames")
-NAME = "edits_0000000000000000031-0000000000000000183"
-
 
 # ---- recover ----
 
