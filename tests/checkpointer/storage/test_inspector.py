@@ -1,11 +1,17 @@
+"""The contents of storage directories, and the state that they show."""
+
 from __future__ import annotations
 
+import errno
 import json
+import os
 from itertools import product
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from checkpointer.storage import inspector
 from checkpointer.storage.inspector import (
     StorageState,
     agree_on_version,
@@ -13,6 +19,7 @@ from checkpointer.storage.inspector import (
     inspect,
     newest_copies,
     newest_image,
+    read_storage_info,
 )
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import image_name, md5_name
@@ -153,3 +160,13 @@ def test_directories_of_different_namespaces_are_rejected(tmp_path: Path, field:
     with pytest.raises(StorageError, match="-60, but") as caught:
         agree_on_version([inspect(good), inspect(other)])
     assert str(version) in caught.value.message
+
+
+def test_unreadable_version_gets_a_hint_about_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(inspector, "read_version", mock.Mock(side_effect=denied))
+    with pytest.raises(StorageError, match="Permission denied") as refused:
+        read_storage_info(tmp_path)
+    assert str(tmp_path / "current") in refused.value.hint
+    assert f"uid {os.geteuid()}" in refused.value.hint
+    assert "formatted" not in refused.value.hint

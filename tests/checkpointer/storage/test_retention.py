@@ -1,3 +1,5 @@
+"""Images and edits that a purge keeps and removes."""
+
 from __future__ import annotations
 
 from pathlib import Path

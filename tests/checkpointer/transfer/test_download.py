@@ -1,3 +1,5 @@
+"""Downloads of images and segments."""
+
 from __future__ import annotations
 
 import hashlib

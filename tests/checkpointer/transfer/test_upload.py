@@ -1,3 +1,5 @@
+"""One upload of an image: the request, its answers and its faults."""
+
 from __future__ import annotations
 
 import hashlib

@@ -9,19 +9,10 @@ from typing import Any
 
 import pytest
 
-from checkpointer.errors import RoleGaveUpError
-from checkpointer.roles.backup.states import BackupState
-from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.lost_pasts import folders_aside
-from engine.observer import SilentObserver
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
-from journal.segment_file import list_segments
-from servlets.status import TriggerState
 from tests.checkpointer.backup_support import (
-    TAMPERS,
     Daemon,
-    assert_follows,
     assert_same_segments,
     config_for,
     daemon,
@@ -62,16 +53,6 @@ def test_new_backup_node_follows_the_stream_and_makes_a_checkpoint(namenode: Nam
     assert_same_segments(namenode, daemon)
 
 
-def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: NamenodeDouble, tmp_path: Path) -> None:
-    with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
-        daemon.follow()
-        namenode.write(5)
-        assert namenode.streams
-    assert namenode.reports == [(1, "Shutting down.")]
-    assert not namenode.streams
-    assert [each.in_progress for each in list_segments(daemon.folder)] == [True]
-
-
 def test_restarted_daemon_continues_where_it_stopped(namenode: NamenodeDouble, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as first:
@@ -85,79 +66,6 @@ def test_restarted_daemon_continues_where_it_stopped(namenode: NamenodeDouble, t
         play(namenode)
         assert Case(RECORDED / DEFAULT_CASE).differences(second.checkpoint()) == []
         assert_same_segments(namenode, second)
-
-
-def test_service_makes_checkpoints_and_applies_retention(namenode: NamenodeDouble, tmp_path: Path) -> None:
-    config = config_for(namenode, tmp_path / "backup", transactions=20, images_retained=1, extra_edits_retained=0)
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert daemon.service.poll().state is TriggerState.SKIPPED
-        play(namenode)
-        result = daemon.service.poll()
-        assert (result.state, result.details["txid"]) == (TriggerState.DONE, namenode.recorded_end)
-        assert daemon.service.ready().ok
-        assert images(daemon.folder) == [namenode.recorded_end]
-        assert [each.first for each in list_segments(daemon.folder)] == [namenode.recorded_end + 1]
-
-
-def test_node_that_receives_no_stream_fetches_edits_for_a_checkpoint(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    namenode.reaches_nodes = False
-    daemon.follow(2)
-    assert "no stream of edits arrived at this node" in daemon.role.alarms()[0]
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-    assert len(namenode.ended) == 1
-
-
-# ---- faults of the stream ----------------------------------------------------------------------------------
-
-
-def test_daemon_registers_again_with_a_restarted_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(5)
-    namenode.restart()
-    daemon.follow(3)
-    assert in_sync(daemon)
-    assert namenode.steps.count("registerSubordinateNamenode") == 2
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-    assert_same_segments(namenode, daemon)
-
-
-def test_segments_missing_in_the_stream_are_fetched(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(3)
-    namenode.roll(streamed=False)
-    namenode.roll(streamed=False)
-    daemon.follow(3)
-    assert_follows(namenode, daemon)
-    assert_same_segments(namenode, daemon)
-
-
-def test_gap_before_a_streamed_segment_is_closed(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(3)
-    namenode.roll(streamed=False)
-    namenode.roll()
-    assert daemon.state == BackupState.JOURNAL_ONLY.value
-    daemon.follow()
-    assert_follows(namenode, daemon)
-
-
-@pytest.mark.parametrize("kind", TAMPERS)
-def test_damaged_batch_is_rejected_and_the_stream_restarts(kind: str, namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(5)
-    good, namenode.tamper = namenode.tamper, TAMPERS[kind]
-    before = daemon.role.details().stream_txid
-    namenode.write(4)
-    namenode.tamper = good
-    (stream,) = namenode.streams.values()
-    assert (stream.active, len(stream.faults)) == (False, 1)
-    assert (daemon.role.details().stream_txid, daemon.state) == (before, BackupState.DROP_UNTIL_NEXT_ROLL.value)
-    daemon.follow()
-    assert_follows(namenode, daemon)
-    assert_same_segments(namenode, daemon)
 
 
 @pytest.mark.parametrize(
@@ -184,56 +92,6 @@ def test_edits_of_another_sender_are_rejected(
             other.start_log_segment(info, epoch, namenode.written + 1)
     assert daemon.role.details() == before
     namenode.write(2)
-    assert in_sync(daemon)
-
-
-def test_edits_that_the_namenode_lost_are_set_aside(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(5)
-    written = namenode.written
-    namenode.written -= 3
-    # transactions in transit to other journals are not lost
-    daemon.follow()
-    assert in_sync(daemon)
-    before = daemon.role.latest_image().name
-    daemon.follow()
-    begun = daemon.service.status()["lostPast"]
-    assert f"this node has edits up to {written}" in begun["reason"]
-    (folder,) = map(Path, begun["setAside"])
-    assert (folder / before).is_file()
-    (lost,) = list_segments(folder)
-    assert lost.last == written
-    daemon.follow(2)
-    assert in_sync(daemon)
-
-
-def test_whole_lost_past_is_kept_if_the_daemon_is_killed_after_the_fetch(
-    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    daemon.follow()
-    namenode.write(5)
-    written = namenode.written
-    namenode.written -= 3
-    daemon.follow()
-    ours = daemon.role.latest_image().name
-
-    def die(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(StorageDirectories, "set_aside", die)
-    with pytest.raises(KeyboardInterrupt):
-        daemon.follow()
-    (folder,) = folders_aside(daemon.folder.parent)
-    assert (folder / ours).is_file()
-    assert [segment.last for segment in list_segments(folder)] == [written]
-
-
-def test_daemon_waits_for_a_namenode_in_safe_mode(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    namenode.safe_mode()
-    daemon.follow()
-    assert "safe mode" in daemon.role.alarms()[0]
-    namenode.faults.clear()
-    daemon.follow()
     assert in_sync(daemon)
 
 
@@ -272,92 +130,3 @@ def test_frequent_polls_do_not_prevent_following(namenode: NamenodeDouble, daemo
         assert lock.wanted.wait(600)
     look.join(600)
     assert in_sync(daemon)
-
-
-def test_refused_registration_is_an_alarm(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    namenode.faults["registerSubordinateNamenode"] = RemoteError("no", class_name="java.io.IOException")
-    daemon.follow()
-    assert daemon.role.alarms()
-    namenode.faults.clear()
-    daemon.follow()
-    assert in_sync(daemon)
-
-
-def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
-    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With Kerberos, a NameNode cannot stream its edits, because it cannot log in to a backup node."""
-    rolls = 0
-    real = namenode.roll
-
-    def silent(**_: bool) -> int:
-        nonlocal rolls
-        rolls += 1
-        return real(streamed=False)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(namenode, "roll", silent)
-        for _ in range(8 * 60):
-            daemon.now += 60.0
-            daemon.role.follow()
-        assert "no stream of edits arrived at this node" in daemon.role.alarms()[0]
-        # the first rolls are requested in quick succession; later, one roll is requested per period
-        assert 8 <= rolls <= 20
-    # the roll of a checkpoint begins the stream
-    daemon.role.checkpoint(SilentObserver())
-    daemon.role.follow()
-    assert in_sync(daemon)
-
-
-# ---- checkpoints -------------------------------------------------------------------------------------------
-
-
-def test_stream_continues_while_an_image_is_saved(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.write(5)
-
-    class Watcher(SilentObserver):
-        def phase(self, name: str, total: int | None) -> None:
-            if name == "save":
-                assert daemon.state == BackupState.JOURNAL_ONLY.value
-                namenode.write(4)
-                namenode.roll()
-                namenode.write(2)
-
-    result = daemon.role.checkpoint(Watcher())
-    assert in_sync(daemon)
-    assert result.txid < namenode.segment
-    play(namenode)
-    assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
-
-
-def test_daemon_stops_if_the_namenode_requires_it(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.refuses_checkpoints = True
-    with pytest.raises(RoleGaveUpError, match="requires this backup node to stop"):
-        daemon.role.checkpoint(SilentObserver())
-
-
-@pytest.mark.parametrize("step", ["startCheckpoint", "upload", "endCheckpoint"])
-def test_checkpoint_that_fails_at_the_namenode_is_retried(step: str, namenode: NamenodeDouble, daemon: Daemon) -> None:
-    daemon.follow()
-    namenode.faults[step] = 500 if step == "upload" else "cut"
-    daemon.service.request(force=True, wait=True)
-    namenode.await_calls()
-    daemon.follow(2)
-    assert in_sync(daemon)
-    namenode.faults.clear()
-    play(namenode)
-    result = daemon.service.request(force=True, wait=True)
-    assert result.details["uploads"] == {namenode.url: "SUCCESS"}
-    image = next(daemon.folder.glob(f"fsimage_{namenode.recorded_end:019d}"))
-    assert Case(RECORDED / DEFAULT_CASE).differences(image) == []
-    assert namenode.ended[-1].current_segment_txid == namenode.recorded_end + 1
-
-
-def test_no_image_is_uploaded_if_the_namenode_needs_none(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    namenode.need_to_return_image = False
-    daemon.follow()
-    daemon.role.checkpoint(SilentObserver())
-    assert list(daemon.role.upload(lambda: False, lambda: None, force=False)) == []
-    assert len(namenode.ended) == 1

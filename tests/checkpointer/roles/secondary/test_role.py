@@ -18,8 +18,6 @@ from tests.recorded_cases import replications
 
 __all__ = ["secondary"]
 
-HEAD = ["getTransactionId", "versionRequest", "rollEditLog", "getEditLogManifest"]
-
 
 # ---- a whole checkpoint ------------------------------------------------------------------------------------
 
@@ -79,27 +77,6 @@ def test_secondary_that_keeps_up_sets_a_lost_past_aside(
     assert begun is not None
     assert [(folder / lost.name).read_bytes() for folder in begun.set_aside] == [content]
     assert image_txids(secondary.folder) == node.image_txids()[-2:]
-
-
-def test_only_missing_files_are_fetched(node: NamenodeDouble, secondary: Secondary) -> None:
-    done(secondary)
-    assert node.steps[: len(HEAD)] == HEAD
-    assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
-    # the requests right before the upload
-    asked = ["getMostRecentCheckpointTxId", "getEditLogManifest", "look-segment-59", "upload"]
-    assert node.steps[-len(asked) :] == asked
-    node.steps.clear()
-    done(secondary)
-    assert node.transfers() == ["segment-89", "segment-111", "segment-137", "upload"]
-
-
-def test_a_restart_fetches_nothing_again(node: NamenodeDouble, tmp_path: Path) -> None:
-    with Secondary.of(tmp_path, node) as first:
-        done(first)
-    node.steps.clear()
-    with Secondary.of(tmp_path, node) as second:
-        done(second)
-    assert "image" not in node.steps
 
 
 def test_checkpoint_is_due_without_an_image(secondary: Secondary) -> None:

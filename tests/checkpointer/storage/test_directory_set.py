@@ -1,15 +1,13 @@
-"""Storage directories of a role: locks, formats, images and faults of their disks."""
+"""Locks of storage directories, and directories that cannot be used."""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
-from checkpointer.storage import inspector
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.inspector import read_storage_info
@@ -142,13 +140,3 @@ def test_directory_whose_lock_file_was_removed_is_dropped(tmp_path: Path) -> Non
     revise(storage, restore_dropped=False)
     assert storage.roots
     storage.release()
-
-
-def test_unreadable_version_gets_a_hint_about_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    denied = PermissionError(errno.EACCES, "Permission denied")
-    monkeypatch.setattr(inspector, "read_version", mock.Mock(side_effect=denied))
-    with pytest.raises(StorageError, match="Permission denied") as refused:
-        read_storage_info(tmp_path)
-    assert str(tmp_path / "current") in refused.value.hint
-    assert f"uid {os.geteuid()}" in refused.value.hint
-    assert "formatted" not in refused.value.hint
