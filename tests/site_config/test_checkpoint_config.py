@@ -320,6 +320,3 @@ def test_an_invalid_value_is_a_one_line_fault_that_names_its_key(key: str, role:
         found = lines({**given, key: junk}, role)
         assert not any("\n" in line for line in found)
         assert not found or key in ELSEWHERE or any(key in line for line in found), (junk, found)
-
-
-# ---- several nameservices ----------------------------------------------------------------------------------

@@ -141,6 +141,3 @@ def test_warnings_about_omitted_sections(tmp_path: Path) -> None:
     assert out.endswith("</fsimage>\n")
     assert "layout version -99 is newer" in err
     assert "section LATER" in err
-
-
-# ---- diff -----------------------------------------------------------------------------------------------------
