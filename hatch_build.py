@@ -1,4 +1,4 @@
-"""Build hook: compiles the project's .proto files to Python modules next to them."""
+"""Build hook that compiles the project's .proto files to Python modules next to them."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ class _Addition:
     def _store_images(
         self, paths: Sequence[Path], branch: str, segments: Sequence[EditLogSegment]
     ) -> Iterator[ImageRecord]:
-        """Store the images that a restore needs, one after the other."""
+        """Store the images that a restore needs, one at a time."""
         for path in paths:
             name = parse_image(path.name)
             assert name is not None
@@ -330,7 +330,9 @@ class _Addition:
                 yield store_image(self._archive, path, name.txid, branch, self._version)
 
     def _is_wanted(self, txid: int, branch: str, segments: Sequence[EditLogSegment]) -> bool:
-        """Return whether the archive cannot restore `txid` fast enough, or VERSION has changed since its base image."""
+        """Return whether the archive needs an image: it cannot restore `txid` fast enough, or VERSION has changed since
+        the base image.
+        """
         view = view_of(self._catalogue, branch)
         removed = any(each.startswith(f"{IMAGES}/{image_name(txid)}-") for each in self._catalogue.removed)
         if removed and any(each.txid > txid for each in view.images):

@@ -278,7 +278,7 @@ class Archive:
     def pin(self, names: Iterable[str]) -> bool:
         """Keep the bytes of these objects in memory, and release all other objects; return whether all of them exist.
 
-        Otherwise, a daemon that removes parts of an open segment each second would disturb a restore, which reads for
+        Otherwise, a daemon that removes parts of an open segment each second would disturb a restore, which can take
         minutes.
         """
         before, self._pinned = self._pinned, {}

@@ -132,7 +132,9 @@ class BranchChoice:
                         yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
-        """Return the last transaction proven equal in the branch and in the segments, and the first that differs."""
+        """Return the last transaction proven equal in the branch and in the segments, and the first transaction that
+        differs.
+        """
         proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
         # for each piece, the last transaction of this and all earlier pieces

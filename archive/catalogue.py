@@ -239,7 +239,7 @@ def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
 def replacing(
     catalogue: Catalogue, replaced: Iterable[Commit], left: Iterable[Commit]
 ) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """Return the records and the removed names of a commit that replaces some commits and keeps others."""
+    """Return the records and the removed names of a commit that replaces some commits and retains the other commits."""
     names = {record.name for commit in replaced for record in commit.add}
     elsewhere = {record.name for commit in left for record in commit.add}
     records = tuple(each for each in catalogue.records if each.name in names and each.name not in elsewhere)

@@ -44,7 +44,7 @@ class CheckReport:
     """The findings of a check.
 
     Attributes:
-        objects, size: objects and bytes that were read.
+        objects, size: numbers of objects and bytes that were read.
         clusters: clusters with images in the archive, beginning with the cluster that archive.json names; only one is
             allowed.
         unassigned: names of edits whose cluster is unknown among several clusters; see `archive.clusters`.

@@ -2,8 +2,7 @@
 
 An archive belongs to one cluster. It contains objects of two clusters if files of two archives were copied to the same
 place. Two clusters can also begin an archive at the same moment in a store without conditional writes. The archive then
-contains objects of both clusters if a writer was killed before it had compared its objects with the objects of the
-other writer.
+contains objects of both clusters if a writer was killed before it had compared its objects with the other writer's.
 
 An image's VERSION identifies its cluster, but edits do not. Edits belong to a cluster if they and its images form a
 range of transactions without a gap. Edits in a range with images of several clusters, or without an image, are not
@@ -157,8 +156,8 @@ def move_cluster(
             f"{target.store.location} does not list all moved objects", hint="Specify a new archive with --to."
         )
     left = [each for each in catalogue.records if each.name not in names]
-    # Removed objects never return, not even if a repair lists unlisted objects. Each of two commits contains the names
-    # and the branches, so that damage of one commit loses neither.
+    # Removed objects never return, not even if a repair lists unlisted objects. Two commits contain the names and the
+    # branches, so that nothing is lost if one commit is damaged.
     gone = sorted(names)
     found = archive.publish(catalogue, left, [*_removals(catalogue, left), *gone], replaces=catalogue.commits)
     archive.publish(found, remove=gone)
@@ -199,7 +198,7 @@ def _copy_objects(
 
 
 def _copy_object(source: ObjectStore, target: ObjectStore, name: str) -> None:
-    """Copy an object, unless it is missing; the object is then missing in the target, too."""
+    """Copy an object; if the object is missing, it remains missing in the target."""
     try:
         stream = source.open(name)
     except KeyError:

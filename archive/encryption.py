@@ -4,7 +4,7 @@
     chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce contains the number of the chunk and a flag
                 for the last chunk, so chunks cannot be reordered, repeated or truncated
 
-The key of an object is the HKDF-SHA256 of the key file's key and the salt (RFC 5869). The package `cryptography`
+The key of an object is the HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package
 provides both algorithms.
 """
 

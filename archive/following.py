@@ -80,7 +80,7 @@ class _Next:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Findings of a round, which stay equal while only the segment in progress grows."""
+    """Findings of a round, which do not change while only the segment in progress grows."""
 
     version: str
     images: tuple[Path, ...]
@@ -232,7 +232,7 @@ class ArchiveFollower:
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # without such pieces, the followed edits are no longer in the archive
+        # if there are no such pieces, the archive no longer contains the edits that were archived before
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):

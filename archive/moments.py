@@ -177,7 +177,7 @@ def covering_base(view: BranchView, txid: int) -> RestorePlan | None:
 
 
 def reach(pieces: Sequence[Piece], txid: int) -> int:
-    """Return the last transaction that edits without a gap connect to an image of `txid`."""
+    """Return the last transaction that edits without a gap connect to an image at `txid`."""
     reached = txid
     for piece in sorted(pieces, key=lambda each: each.record.first):
         if piece.record.first <= reached + 1 <= piece.last:

@@ -209,7 +209,7 @@ def _is_unclean(
     has_doubled: npt.NDArray[np.bool_] = np.searchsorted(doubled, begins + 1) < np.searchsorted(doubled, ends)
     outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
     ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
-    # alternately the largest byte of a path, and the largest byte between this path and the next
+    # alternately the largest byte of a path, and the largest byte between this path and the next path
     edges = np.column_stack([begins, np.maximum(ends, begins + 1)]).ravel()
     beyond_ascii: npt.NDArray[np.bool_] = np.maximum.reduceat(data, edges)[::2] >= _ASCII
     return outside | ends_with_slash | has_doubled | beyond_ascii

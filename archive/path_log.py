@@ -19,7 +19,7 @@ _FIRST, _LAST = 0, (1 << 63) - 1
 
 
 class LogEntry(NamedTuple):
-    """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, or 0 if unknown.
+    """A transaction that touched the path under the name `known_as`; `time` is in ms since the epoch, or 0 if unknown.
 
     `approximate` means that the transaction does not record a time; `time` then belongs to the previous transaction.
     """

@@ -1,10 +1,9 @@
 """Finds the transaction that removed a path.
 
 Edits alone cannot always show whether a path existed before an operation that removes it or a directory above it. A
-client creates a file with the overwrite flag even if no file exists, and a directory above the path may have been
-swapped after the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path,
-and `restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed
-it.
+client creates a file with the overwrite flag even if no file exists. A directory above the path may have been swapped
+after the path was deleted. Therefore, `LastRemoval` finds the newest operation that can have removed the path, and
+`restore_removed` replays the edits. If the path did not exist before this operation, an earlier operation removed it.
 """
 
 from __future__ import annotations
@@ -56,16 +55,17 @@ class LastRemoval:
     """Search for the last operation that removes `path`.
 
     Some operations remove the path only if it existed: operations on a directory above the path, and creations or
-    renames with the overwrite flag, which clients usually set. The preceding operations show whether the path existed.
-    After a rename to a directory above, only a replay can show this; the search assumes that the path exists.
+    renames with the overwrite flag. Clients usually set this flag. The preceding operations show whether the path
+    existed. After a rename to a directory above the path, only a replay can show this; the search assumes that the path
+    exists.
 
     Args:
         path: the clean path.
         before: later operations, and the operation with this transaction id, are ignored.
 
     Attributes:
-        pending: an operation of this kind, if no preceding operation read so far concerns the path. If no earlier
-            segment concerns the path either, only the image can contain it.
+        pending: an operation that removes the path only if it existed, while no preceding operation read so far
+            concerns the path. If no earlier segment concerns the path either, only the image can contain it.
     """
 
     def __init__(self, path: str, before: int | None = None) -> None:
@@ -74,7 +74,7 @@ class LastRemoval:
         self.pending: Removal | None = None
 
     def in_segment(self, ops: Iterable[EditOp]) -> Removal | None:
-        """Return the operation, or None if an earlier segment may contain it.
+        """Return the operation that removed the path, or None if an earlier segment may contain it.
 
         The caller must pass the newest segment first.
         """

@@ -38,7 +38,7 @@ def plan_prune(
 
     Args:
         now: time in ms since the epoch, from which ages are calculated.
-        unusable: names of missing or damaged objects, which stay listed, but are not needed for any moment.
+        unusable: names of missing or damaged objects, which remain listed, but are not needed for any moment.
     """
     # the use of a record is unknown if its branch is missing
     needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}

@@ -1,8 +1,8 @@
 """Temporary folders that do not outlive their process, because restored images contain keys of delegation tokens.
 
 A process that receives a terminating signal removes its folders first. The next process of the same user removes the
-folders of a killed process. Each process holds a lock (flock) on its folders, which the system releases when the
-process ends.
+folders of a killed process. Each process locks its folders (flock), and the system releases the locks when the process
+ends.
 """
 
 from __future__ import annotations

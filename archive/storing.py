@@ -74,7 +74,8 @@ def read_part(
     first: int | None = None,
     reached: Callable[[int], None] = lambda position: None,
 ) -> EditsPart | None:
-    """Read a segment from byte `start`, where transaction `first` begins, to its end; None if it ends there.
+    """Read a segment from byte `start`, where transaction `first` begins, to its end; return None if the segment ends
+    there.
 
     Args:
         reached: called with each position up to which complete operations have been read.
@@ -114,7 +115,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # the next operation is damaged, which raises an error with its position, or operations have no lengths
+    # the next operation is damaged, so that this raises an error with its position, or operations have no lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
@@ -184,7 +185,7 @@ class _Packer:
 def store_segment(
     archive: Archive, segment: EditLogSegment, content: Buffer, start: int, first: int, branch: str
 ) -> EditsRecord | None:
-    """Store a segment from byte `start`, where transaction `first` begins; None if the segment ends there.
+    """Store a segment from byte `start`, where transaction `first` begins; return None if the segment ends there.
 
     Raises:
         JournalError: the segment is damaged; nothing was stored.

@@ -2,7 +2,7 @@
 
 Without --inodes, the command measures the whole table. The mixes `jobs` and `scattered` are merged into large images,
 and all mixes into a smaller image with and without snapshots. Load, replay and write are measured within a running
-process, without the start of Python or the JVM. The line "process" measures a whole `checkpointer merge` process.
+process, without the start of Python or the JVM. The "process" line measures a whole `checkpointer merge` process.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def write_segments(
     segment: int,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Write `operations` to finalized segments next to an image; the arguments are those of `write_edits`."""
+    """Write `operations` to finalized segments next to an image; see `write_edits` for the arguments."""
     paths: list[Path] = []
     done, end = image_txid, image_txid + transactions
     while done < end:

@@ -20,7 +20,7 @@ def heap_for(inodes: int, transactions: int) -> str:
 
 
 def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
-    """Merge hard links to the files of `current` below the folder `work`; return the parts and the new image.
+    """Merge, below the folder `work`, hard links to the files of `current`; return the parts and the new image.
 
     Raises:
         MissingHadoopError: Hadoop's jars, Java or the compiled program are missing.

@@ -16,7 +16,7 @@ from journal import ops
 Steps = Iterator[list[ops.EditOp]]
 """Operations in groups; no other operation is between the operations of a group."""
 _JOBS, _TASKS = 12, 6
-"""Parallel jobs, and parallel tasks of each."""
+"""Numbers of parallel jobs, and of parallel tasks in each job."""
 _MOST_BLOCKS = 3
 _FEW_TASKS, _MANY_TASKS = 12, 150
 

@@ -43,7 +43,7 @@ class Shape:
 
 
 PLAIN = Shape("plain", per_directory=50)
-"""The shape for measurements and tests that need no other one."""
+"""Default shape for measurements and tests."""
 
 SCATTERED = "scattered"
 """The shape that is also a mix of `python -m bench`, measured on an image of this shape."""
@@ -66,7 +66,7 @@ SHAPES = {
 
 
 class Layout:
-    """Ids and paths of a shape with a number of files: the root, chains of directories, files.
+    """Ids and paths of the inodes of a shape with a given number of files: the root, chains of directories, files.
 
     Files that exist only in snapshots follow.
     """

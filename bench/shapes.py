@@ -1,7 +1,7 @@
 """Unusual namespaces, with edits scattered over all of them.
 
 `python -m bench.shapes` merges each of them, and compares the costs per inode and per transaction. The reference is the
-mix `jobs` on an image with the same number of inodes.
+`jobs` mix on an image with the same number of inodes.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Snapshotted:
 
     Attributes:
         number: number of the directory, see `SnapshotSections.directories`.
-        files: number of its files; children: its files and sub-directories. file_id, file_name: return id and name of
-            its file with a given number; higher numbers are newer files.
+        files: number of its files; children: its files and sub-directories. file_id, file_name: return the id and the
+            name of its file with a given number; higher numbers are newer files.
     """
 
     number: int

@@ -1,1 +1,1 @@
-"""The checkpointer: merges an fsimage with the edits that follow and uploads the result to the NameNodes."""
+"""The checkpointer, which merges an fsimage with the edits that follow it and uploads the result to the NameNodes."""

@@ -1,4 +1,4 @@
-"""Entry point of `python -m checkpointer`, which is the same as the command `checkpointer`."""
+"""Entry point of `python -m checkpointer`, which is equivalent to the `checkpointer` command."""
 
 from checkpointer.cli import main
 

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult(Generic[T]):
-    """Last result; `at` is in seconds since the epoch, or None before the first. `fault` explains a missing result, and
-    `next_step` is the step to take, "" if unknown.
+    """Last result; `at` is in seconds since the epoch, or None before the first run. `fault` explains a missing result,
+    and `next_step` is the step to take, "" if unknown.
     """
 
     at: float | None = None

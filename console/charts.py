@@ -47,7 +47,7 @@ def bar_chart(
     when: Callable[[float], str],
     events: Sequence[ChartEvent] = (),
 ) -> str:
-    """Return an SVG of `bars` between two moments; `label` formats values, `when` formats moments.
+    """Return an SVG of `bars` between two moments; `label` formats values, and `when` formats moments.
 
     The SVG contains neither script nor style. The page should also show the numbers in a table.
     """

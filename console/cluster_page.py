@@ -90,7 +90,9 @@ class ClusterPage:
 
 
 def _readable(answer: PeerAnswer, now: float) -> PeerAnswer:
-    """Return `answer`, or a fault if it does not contain a node's state: peers may run any release or any program."""
+    """Return `answer`, or a fault if it does not contain a node's state, because peers may run any release or any
+    program.
+    """
     try:
         _row(answer, now)
         tuple(cluster_attention((answer,), now))

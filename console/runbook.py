@@ -66,7 +66,9 @@ def _rendered(text: str) -> Document:
 
 
 def _adapt_links(tokens: Sequence[Any]) -> None:
-    """Keep links to anchors and to these documents; convert all other links to text, because they leave the daemon."""
+    """Keep links to anchors and to these documents; convert all other links to text, because they lead to other
+    servers.
+    """
     leads_away = False
     for token in tokens:
         if token.type == "link_open":

@@ -57,7 +57,7 @@ class BaseLoader:
             if healing is not HealingMode.HEAL:
                 raise
             fault = error
-        # Few merges need this large import.
+        # Imported here, because few merges need this large module.
         from image_tools.verify.snapshot_repair import repair_snapshots
 
         repaired, changes = repair_snapshots(image, spool_dir=self.settings.memory.folder)

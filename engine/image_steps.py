@@ -46,7 +46,7 @@ def write_verified(
 
     Raises:
         InconsistentSnapshotsError: the image cannot be repaired.
-        InconsistentNamespaceError: snapshots refer to removed inodes, except in mode `AS_HADOOP`.
+        InconsistentNamespaceError: snapshots refer to removed inodes, except in `AS_HADOOP` mode.
         ImageStorageError: the spool folder is full.
     """
     namespace.heal_snapshots()
@@ -62,7 +62,7 @@ def write_verified(
         return given
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))
-        # Few merges need this large import.
+        # Imported here, because few merges need this large module.
         from image_tools.verify.snapshot_repair import repair_snapshots
 
         image, left = repair_snapshots(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)

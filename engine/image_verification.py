@@ -36,17 +36,17 @@ def verify_loadable(
     inodes: InodePieces | None,
     before_section: Callable[[], None],
 ) -> None:
-    """Raise RecordError if a NameNode cannot load the image; `converted` is the image at the layout of its index.
+    """Raise RecordError if a NameNode cannot load the image; `converted` is the image in the layout of its index.
 
     Args:
-        inodes: results of a check of the records of INODE; None if they are not checked yet.
+        inodes: results of a check of the INODE records; None if the records are not checked yet.
     """
     check_loadable(converted, index, before_section, inodes)
     remember_loadable(image.identity, whole=index is not None)
 
 
 def _expected_digest(path: Path) -> bytes | HdfsError:
-    """Return the contents of an image's digest file, or the error of reading it."""
+    """Return the contents of an image's digest file, or the error that prevents reading the file."""
     try:
         return read_md5_file(path)
     except HdfsError as fault:
@@ -54,7 +54,7 @@ def _expected_digest(path: Path) -> bytes | HdfsError:
 
 
 class ImageVerification:
-    """Verification of an open image; a context manager that ends before the image is closed.
+    """Verification of an open image, as a context manager that must exit before the image is closed.
 
     The verification runs in a thread that `start` starts.
 

@@ -66,7 +66,7 @@ def _examine(segment: EditLogSegment) -> InProgressSegment | None:
 
 
 def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InProgressSegment | None:
-    """Return the readable part of `content`, the bytes of a segment in progress; None if it contains no operation.
+    """Return the readable part of a segment in progress, or None if `content`, its bytes, contains no operation.
 
     Raises:
         JournalError: see `read_in_progress_segments`.
@@ -74,7 +74,7 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
     try:
         found = examine_segment(content, file=str(segment.path), first_txid=segment.first)
     except CorruptHeaderError as error:
-        # the file is allocated with bytes of 0xff, with which a layout version also begins
+        # the file is preallocated with 0xff bytes, and a layout version also begins with 0xff
         head = bytes(content[:_HEADER_START] if len(content) < HEADER_SIZE else content)
         if not head.strip(b"\xff"):
             error.hint = _NOTHING_WRITTEN_HINT

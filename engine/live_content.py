@@ -2,10 +2,10 @@
 
 A walk counts one directory after another, and pauses after a bounded time so that edits can be applied. It then
 continues as a NameNode does after it has yielded its lock. Counted inodes stay counted. If a directory is removed
-during the pause, its walk ends. All other inodes are counted in their state at that time.
+during the pause, its walk ends. Each other inode is counted in its state at the time when the walk reaches the inode.
 
-A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
-inode counts at each of its places. Permissions are not checked in deleted lists
+A NameNode also counts inodes that exist only in snapshots: the inodes in the deleted lists of the directories below. A
+moved inode is counted at each of its places. Permissions are not checked in deleted lists
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
 diffs, and a file with diffs once for each diff. For the old name of a moved inode, it counts only the space.
 
@@ -48,7 +48,7 @@ from image_tools.namespace_browser import (
 )
 
 _BATCH = 20_000
-"""Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
+"""Number of untouched inodes of one directory that are counted at a time; counting them takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
 """Maximum number of directories whose subtrees one kernel call sums."""
 _MAX_INODES = 50_000
@@ -89,8 +89,8 @@ class ContentWalk:
         Raises:
             RecordError: a record is damaged.
             NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: a directory has too many changes, a snapshot was deleted during the walk, or the place is
-                in a snapshot of Hadoop 2.
+            ReadRefusedError: a directory has too many changes, a snapshot was deleted during the walk, or the inode is
+                in a Hadoop 2 snapshot.
         """
         if place.snapshot is not None and not self._hadoop3:
             # Hadoop 2 mixes the present state with the state of the snapshot
@@ -198,14 +198,17 @@ class ContentWalk:
         return self._browser.sums.below(np.array(ids, np.int64))
 
     def _below_plain(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Return the same as `_of_directories` for directories without diffs; a kernel replaces missing `LiveSums`."""
+        """Return the result of `_of_directories` for directories without diffs.
+
+        A kernel computes the sums if `LiveSums` is missing.
+        """
         if self._enter is None and self._browser.sums is None:
             self._summable += ids
             return NO_TOTALS, []
         return self._of_directories(ids)
 
     def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
-        """Return `_of_children` as computed by a kernel, or None for a directory that the kernel does not support."""
+        """Compute `_of_children` with a kernel; return None if the kernel does not support the directory."""
         found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1)
         if odd:
             return None

@@ -1,4 +1,4 @@
-"""Inodes, children and snapshots of a warm namespace: the base image with later changes, without a copy of either.
+"""Reads inodes, children and snapshots of a warm namespace from the base image and the later changes, without copies.
 
 Only inodes that edits touched have a row. A reader reads all other inodes from the base image, without creating rows.
 Therefore, it changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
@@ -24,11 +24,11 @@ from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildIds, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
-"""Maximum number of a directory's changed names that a reader reads at a time, which takes about 0.1 s."""
+"""Maximum number of a directory's changed names that a reader reads at a time; reading them takes about 0.1 s."""
 _MAX_REFERENCES = 5_000
 """Maximum number of renamed inodes with snapshots that a reader reads at a time in one directory."""
 _MAX_SCANNED = 5_000_000
-"""Maximum number of inodes in a base image that a reader may scan for parent directories, which takes about 0.1 s."""
+"""Maximum number of base inodes that a reader may scan for parent directories; the scan takes about 0.1 s."""
 
 
 class LiveInodes(NamespaceBrowser):
@@ -77,7 +77,7 @@ class LiveInodes(NamespaceBrowser):
             NamespaceBusyError: the namespace did not become available again.
         """
         self.before_pause()
-        # a load must not keep two images in memory
+        # otherwise, a load during the pause would keep two images in memory
         self.close()
         self._pause()
         self._bind()
@@ -150,7 +150,7 @@ class LiveInodes(NamespaceBrowser):
         return super()._child_id(directory_id, name)
 
     def _forget(self, directory_id: int) -> None:
-        """Release the entry of a directory that edits do not touch."""
+        """Release the entry of a directory if no edit has touched the directory."""
         if self.namespace.table.row_of.get(directory_id) is None:
             super()._forget(directory_id)
 

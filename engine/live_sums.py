@@ -27,8 +27,8 @@ _SPARE = 1 << 12
 MAX_PENDING = 8_000
 """Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them.
 
-A batch of many changes takes less time per change, because rows change several times, and files that are soon deleted
-are never counted.
+A large batch takes less time per change, because a row that changes several times is counted once, and a file that is
+soon deleted is never counted.
 """
 _MAX_CHANGES = 1 << 18
 """Maximum number of noted changes; for more changes, a pass over all rows takes less time."""
@@ -73,7 +73,7 @@ class LiveSums:
         touched = rows >= 0
         found = find_ids(self._ids, ids)
         found[touched] = self._held["sums"][rows[touched]]
-        # the image may have a directory without children, but with diffs
+        # a directory may have diffs, but no children in the image
         is_marked = np.where(found >= 0, self._marks[found] > 0, find_ids(self._marked, ids) >= 0)
         totals = self._totals[found[~is_marked & (found >= 0)]].sum(axis=0, dtype=np.int64)
         return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()

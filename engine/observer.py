@@ -16,7 +16,7 @@ class Observer(Protocol):
         """Handle progress in the phase."""
 
     def saved(self) -> None:
-        """Handle the renaming of the new image; later phases belong to the next image."""
+        """Handle the rename of the new image to its final name; later phases belong to the next image."""
 
     def cancelled(self) -> bool:
         """Return True to cancel the merge and remove its files; called regularly."""

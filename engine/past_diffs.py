@@ -19,7 +19,7 @@ from image_format.messages import MessageReader
 from image_tools.image_diffs import DirectoryChange, FileChange, ImageDiffs, PastEntry
 
 _MAX_ENTRIES = 50_000
-"""Maximum number of entries of created and deleted lists that a reader decodes between two pauses, in about 0.2 s."""
+"""Maximum number of entries of created and deleted lists that a reader decodes between two pauses (about 0.2 s)."""
 
 
 class PastDiffs(ImageDiffs):

@@ -25,7 +25,7 @@ class SavedImage:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Return device, inode number and modification time, which a replacement changes and a new hard link does not."""
+    """Return the device, inode and modification time, which change at a replacement, but not at a new hard link."""
     try:
         found = path.stat()
     except OSError:

@@ -72,7 +72,7 @@ def save_image(
     """Write one image into all folders in parallel, and rename each complete file to its final name.
 
     A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all folders
-    have one, the call fails.
+    contain such an image, the call fails.
 
     Args:
         folders: `current` folders of locked storage directories.

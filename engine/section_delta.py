@@ -154,7 +154,7 @@ def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int)
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:
-    """Return the offsets of the records of `slots` in the section; the slot after the last has the section's end."""
+    """Return the offsets of the records of `slots`; for the slot after the last, return the section's end."""
     if not index.slot_count:
         return np.full(slots.size, index.records_start, np.int64)
     offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))

@@ -52,7 +52,7 @@ class MergeSettings:
         allow_unknown_layout: whether to accept images newer than every known layout, and to copy unknown parts.
         sub_sections: see `write_image`.
         rules: settings of the cluster that affect replay.
-        max_op_size: largest accepted operation in bytes; the default is the default of NameNodes.
+        max_op_size: largest accepted operation in bytes; the default equals the NameNode's default.
         memory: limit for the large arrays of the index and of the delta.
     """
 

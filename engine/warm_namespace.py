@@ -426,7 +426,7 @@ class WarmNamespace:
             return None
         except Exception:
             # The image is saved, and a scan can make its index. If the error were raised and recurred, no checkpoint
-            # could end.
+            # could complete.
             _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
             return None
 

@@ -135,7 +135,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
-        # Load the look-up of deleters, which renamed directories require.
+        # Load the kernel of `deleters`, which replay calls for renamed directories.
         namespace.namespace.tree.base.snapshot_index.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(SegmentTransactions([segment], first))
         if reads:

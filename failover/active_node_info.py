@@ -27,7 +27,7 @@ class ActiveNodeInfo:
     zkfc_port: int
 
     def to_bytes(self) -> bytes:
-        """Encode this value exactly as Hadoop's controllers do: they recognise their breadcrumb by its bytes."""
+        """Encode this value as Hadoop's controllers do, because they recognise their breadcrumb by its bytes."""
         return ActiveNodeInfoProto(
             nameserviceId=self.nameservice,
             namenodeId=self.namenode,

@@ -8,7 +8,7 @@ controllers' requests to cede or to take over. The controller prevents these fau
   released, `blocked` prevents transitions that the election may still request.
 - The controller changes the NameNode's state because ZooKeeper is unreachable. A working NameNode keeps its state
   instead.
-- Two changes of the NameNode's state overlap. Each change holds the lock `_changing`. The lock `_deciding` serialises
+- Two changes of the NameNode's state overlap. Each change holds the `_changing` lock. The `_deciding` lock serialises
   decisions about the election. Callbacks of the election never acquire `_deciding`, because `Election.quit` may wait
   for them.
 """
@@ -72,7 +72,7 @@ class Controller:
 
     @property
     def fencings(self) -> Counter[tuple[str, str]]:
-        """Return the counts of fencing attempts by method and result."""
+        """Counts of fencing attempts by method and result."""
         return self._fencing.counts
 
     def end(self) -> None:
@@ -367,5 +367,5 @@ class Controller:
 
     @property
     def data(self) -> bytes:
-        """Return the data of our lock and breadcrumb."""
+        """Data of our lock and breadcrumb."""
         return self._data

@@ -14,7 +14,7 @@ from hadoop_rpc.ha_protocol import HAState
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """What the controller knows about its NameNode, and its last decision.
+    """The known facts about the controller's NameNode, and the controller's last decision.
 
     Attributes:
         observer: whether the NameNode's last reported state was observer.

@@ -63,7 +63,7 @@ class ExpectedState:
 
     @property
     def disappointed(self) -> bool:
-        """Return whether the NameNode's state really differs; a single response may be older than the last change."""
+        """Whether the NameNode's state really differs; a single response may be older than the last change."""
         return self.differed > 1
 
     def compared(self, reported: HAState) -> ExpectedState:

@@ -139,7 +139,7 @@ class Election:
         """Leave the election once the running callback has ended.
 
         Without `need_fence`, an active participant removes its breadcrumb. This is allowed only if our NameNode is
-        known to be no longer active. With `need_fence`, the breadcrumb stays, so that the next active NameNode fences
+        known to be no longer active. With `need_fence`, the breadcrumb remains, so that the next active NameNode fences
         our NameNode.
         """
         if self._thread is None:

@@ -1,4 +1,4 @@
-"""The elector as a state machine without I/O: events go in, actions come out (ActiveStandbyElector).
+"""The elector as a state machine without I/O, which converts events to actions (ActiveStandbyElector).
 
 States: INIT (not in the election), ACTIVE (we own the lock, and the NameNode was made active), STANDBY (another node
 owns the lock), NEUTRAL (the owner is unknown). ZooKeeper sessions are numbered; events of an earlier session are
@@ -132,17 +132,17 @@ class Elector:
 
     @property
     def wanted(self) -> bool:
-        """Return whether this participant is in the election."""
+        """Whether this participant is in the election."""
         return self._data is not None
 
     @property
     def doing(self) -> str:
-        """Return the next step before ACTIVE; "" if we do not own the lock, or are ACTIVE."""
+        """Next step before ACTIVE; "" if we do not own the lock, or are ACTIVE."""
         return "" if self._step is None else self._step.value
 
     @property
     def busy(self) -> bool:
-        """Return whether this participant is still leaving."""
+        """Whether this participant is still leaving."""
         return self._leaving
 
     def wake_at(self) -> float:

@@ -115,7 +115,7 @@ class FailoverServer(Startable):
 
     @property
     def url(self) -> str:
-        """Return `http://host:port` of the HTTP server."""
+        """`http://host:port` of the HTTP server."""
         return self._http.url
 
     def facts(self) -> ControllerFacts:

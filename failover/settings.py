@@ -114,7 +114,7 @@ class FailoverSettings:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """Return all NameNodes of the nameservice."""
+        """All NameNodes of the nameservice."""
         return (self.own, *self.others)
 
     @property

@@ -51,7 +51,7 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 @dataclass(frozen=True, slots=True)
 class NameNodeState:
-    """State of a NameNode, "" if it does not answer; and the reason why it does not answer or cannot become active."""
+    """State of a NameNode, "" if it does not answer, and the reason why it does not answer or cannot become active."""
 
     target: Target
     state: str

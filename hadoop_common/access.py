@@ -70,8 +70,8 @@ class Caller:
 class Grant:
     """Networks and users that have a right.
 
-    A field that is None allows any caller. Otherwise, `networks` must contain the address, and `users` all names, of
-    the caller.
+    A field that is None allows any caller. Otherwise, `networks` must contain the caller's address, and `users` must
+    contain all names of the caller.
     """
 
     networks: frozenset[Network] | None = None
@@ -199,11 +199,11 @@ class MachineList:
 class AccessPolicy:
     """The callers that may use a resource.
 
-    A caller must match `principals`, `own` or `lists` unless all three are empty. A caller must also pass `needed` and
-    `blocked`.
+    A caller must match `principals`, `own` or `lists` unless all three are empty. A caller must also satisfy `needed`
+    and `blocked`.
 
     Attributes:
-        principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
+        principals: the configuration key of each full principal; `_HOST` in a principal means the caller's host.
         own: whether a caller with the server's short name matches.
         lists: users and groups.
         needed: lists that must all contain the caller.

@@ -11,5 +11,5 @@ CLOCK_TOLERANCE: Final = 60.0
 
 
 def difference_text(ahead: float) -> str:
-    """Describe a clock that is ahead of this host's by `ahead` seconds: "2 h 0 min ahead of this host's clock"."""
+    """Describe a clock that is `ahead` seconds ahead of this host's clock: "2 h 0 min ahead of this host's clock"."""
     return f"{duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this host's clock"

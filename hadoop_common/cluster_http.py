@@ -136,7 +136,7 @@ def open_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request, and yield the response, or the redirection, with its body unread.
+    """Send a request, and yield the response, which may be a redirection, before its body is read.
 
     A body that is shorter than its Content-Length ends without an error.
 

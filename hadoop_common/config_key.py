@@ -95,7 +95,7 @@ OPTIONAL_BYTES = ValueType(
     lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,
 )
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
-"""Sizes, which are read in bytes."""
+"""Sizes in bytes; the value of a key is a number of megabytes."""
 NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 
@@ -167,7 +167,9 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets, or if `scoped`, the key's form for this nameservice and NameNode."""
+    """Declare a dataclass field that is set by `key` or, if `scoped`, by the key's form for this nameservice and
+    NameNode.
+    """
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value

@@ -66,8 +66,8 @@ class _Parser:
     """Parser of one file.
 
     As in Hadoop 3, one pair of flags per file, not per element, controls fallbacks. `_fallback_allowed` is set once an
-    href is missing, `_in_fallback` once a `<fallback>` begins. Both remain set until the next `</include>`. The parser
-    skips properties in a fallback that is not allowed.
+    href is missing, and `_in_fallback` once a `<fallback>` begins. Both remain set until the next `</include>`. The
+    parser skips properties in a fallback that is not allowed.
     """
 
     def __init__(

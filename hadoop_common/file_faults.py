@@ -71,7 +71,7 @@ def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
     """Turn an OSError about `path` into a FileFaultError; `problem`, such as "cannot be read", follows the path in the
     message.
 
-    FileNotFoundError and FileExistsError pass unchanged, because callers treat them as results, and their messages
+    FileNotFoundError and FileExistsError propagate unchanged, because callers treat them as results, and their messages
     always name the file.
     """
     try:

@@ -43,7 +43,7 @@ def start_write_back(descriptor: int, start: int, size: int) -> None:
     """Start writing the dirty pages of a range to disk; return without waiting if the system allows that.
 
     Raises:
-        OSError: this write or an earlier one failed.
+        OSError: this write or an earlier write failed.
     """
     _sync(descriptor, start, size, _WRITE)
 
@@ -54,7 +54,7 @@ def write_back(descriptor: int, start: int, size: int) -> None:
     The write does not make the data durable, because it flushes neither the file size nor the disk's cache.
 
     Raises:
-        OSError: this write or an earlier one failed.
+        OSError: this write or an earlier write failed.
     """
     if not _sync(descriptor, start, size, _WAIT_BEFORE | _WRITE | _WAIT_AFTER):
         os.fdatasync(descriptor)

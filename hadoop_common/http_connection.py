@@ -144,11 +144,11 @@ def _tls_faults() -> Iterator[None]:
 
 
 class CancellableConnection(HTTPConnection):
-    """A connection of urllib3 whose connect and waits can be cancelled."""
+    """A connection of urllib3 whose connection attempt and waits can be cancelled."""
 
     def __init__(self, host: str, port: int, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
-        # the name with its final dot, if any; `self.host`, certificates and the header Host lack the dot
+        # the name with its final dot, if any; `self.host`, certificates and the Host header lack the dot
         self._dns_name = host
         self._connecting = connecting
         self._limit = limit

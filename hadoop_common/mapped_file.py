@@ -169,7 +169,7 @@ def _address(mapped: mmap.mmap) -> int:
 
 
 def _guard() -> None:
-    """Install the SIGBUS handler if the system and machine are known."""
+    """Install the SIGBUS handler if the system and the machine are supported."""
     with _once:
         if _kept or sys.platform != "linux" or os.uname().machine not in _MACHINES:
             return

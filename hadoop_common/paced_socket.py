@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _SLICE_SECONDS = 1.0
 # fraction of the usual time limit that applies if other peers wait for this thread
 _PRESSED = 1 / 6
-# fits into the processor's cache and is reused; main memory or new memory would take longer than the copy
+# A buffer of this size fits into the processor's cache and is reused. Access to main memory or new memory would take
+# longer than the copy.
 _COPY_BYTES = 1 << 18
 
 

@@ -17,17 +17,17 @@ def available_cores() -> int:
 
 _NICE = 10
 LARGE_WORK: Final = 64 << 20
-"""Size in bytes. Smaller work may run in Python and hold the interpreter lock while other threads wait for the lock."""
+"""Size in bytes below which work may run in Python and hold the interpreter lock while other threads wait for it."""
 
 
 def lower_thread_priority(work: int) -> None:
     """Lower the priority of the calling thread permanently: the thread uses idle cores, or else a tenth of a core.
 
     The change works only on Linux, because elsewhere niceness applies to the whole process (nice(2)). If the change is
-    forbidden, the priority stays unchanged.
+    forbidden, the priority does not change.
 
     Args:
-        work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority stays unchanged.
+        work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority does not change.
     """
     if work >= LARGE_WORK and sys.platform == "linux":
         with suppress(OSError):
@@ -38,8 +38,8 @@ def lower_session_priority(leader: int, niceness: int) -> None:
     """Lower the priority of the session that a process leads, as `niceness` lowers the priority of a single process.
 
     With `kernel.sched_autogroup_enabled`, Debian's default, Linux first divides the cores among sessions; niceness
-    counts only among the processes of one session (sched(7)). If the system has no such groups, nothing changes. If the
-    process does not lead a session, it shares its caller's session, whose priority stays unchanged.
+    applies only among the processes of one session (sched(7)). If the system has no such groups, nothing changes. If
+    the process does not lead a session, it shares its caller's session, whose priority does not change.
 
     Args:
         leader: id of the process.

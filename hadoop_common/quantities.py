@@ -22,7 +22,7 @@ _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
 
 
 def duration(seconds: float) -> str:
-    """Format a time to the second, or to the minute if it is at least one hour: "40 s", "3 min 40 s", "26 h 5 min"."""
+    """Format a duration: "40 s", "3 min 40 s", or "26 h 5 min" without seconds."""
     total = max(0, round(seconds))
     hours, minutes = divmod(total // 60, 60)
     if hours:

@@ -49,7 +49,7 @@ class RecurringFault:
     Attributes:
         text: the latest problem; "" while the operation succeeds.
         hint: next step, "" if unknown.
-        count: consecutive failures of the operation, whatever their messages.
+        count: consecutive failures of the operation, regardless of their messages.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RecurringFault:
         self._log.log(level, "%s", with_next(text, hint), exc_info=bug, extra=fields)
 
     def ended(self) -> str:
-        """Record a success of the operation; return the logged sentence if the operation failed before, else ""."""
+        """Record a success of the operation; return the logged sentence, or "" if the operation had not failed."""
         lasted = self._clear()
         if lasted is None:
             return ""

@@ -75,8 +75,7 @@ def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
 
 
 def refuse_holes(path: Path, source: BufferedReader) -> None:
-    """Reject a file with large holes, because writers of images and segments write every byte from the first to the
-    last.
+    """Reject a file with large holes, because writers of images and segments write every byte.
 
     Raises:
         SparseFileError: the open file has holes of more than 64 MiB in total.

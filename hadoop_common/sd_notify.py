@@ -14,8 +14,8 @@ _ABSTRACT = "@"
 class Notifier:
     """Thread-safe sender of a service's state.
 
-    A failed notification does not stop the service. The sender logs each failure, and only the first of a series as a
-    warning. All methods return whether the notification was sent.
+    A failed notification does not stop the service. The sender logs each failure, but only the first failure of a
+    series as a warning. All methods return whether the notification was sent.
 
     Args:
         address: value of NOTIFY_SOCKET, a path or `@name` in the abstract namespace; "" disables notifications.
@@ -50,7 +50,7 @@ class Notifier:
         return self._send({"STATUS": _line(text)})
 
     def watchdog(self) -> bool:
-        """Report that the service is alive; required within each WatchdogSec."""
+        """Report that the service is alive; required at least once per WatchdogSec."""
         return self._send({"WATCHDOG": "1"})
 
     def _send(self, values: Mapping[str, str]) -> bool:
@@ -77,7 +77,7 @@ class Notifier:
 def watchdog_interval(environment: Mapping[str, str], pid: int) -> float | None:
     """Return the seconds between two `watchdog` calls of process `pid`: half of WATCHDOG_USEC (sd_watchdog_enabled(3)).
 
-    None if no watchdog is configured, or if it is for another process.
+    Return None if no watchdog is configured, or if the watchdog is for another process.
     """
     microseconds = environment.get("WATCHDOG_USEC", "")
     owner = environment.get("WATCHDOG_PID", "")

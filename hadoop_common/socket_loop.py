@@ -3,7 +3,7 @@
 The loop does not trust peers: it accepts a new connection only within the limits, and closes a connection that misses a
 deadline. At the limit on connections, the loop closes a connection of the peer with the most connections: first a
 connection that never made a request, then an idle connection. A peer with many connections cannot displace a peer with
-few. Other threads process the requests.
+few connections. Other threads process the requests.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Channel:
         raise NotImplementedError
 
     def may_evict(self) -> bool:
-        """Return whether another connection may replace this one; False if a thread has just begun to work on it."""
+        """Return whether another connection may replace this connection; False if a thread has just begun to work on
+        it.
+        """
         return True
 
     def ended(self) -> None:
@@ -235,7 +237,7 @@ class SocketLoop:
         channel.socket.close()
 
     def evict(self, peer: str | None = None) -> bool:
-        """Close the connection with the lowest priority, of `peer` or of all; return False if all are busy."""
+        """Close the connection with the lowest priority, of `peer` or of all peers; return False if all are busy."""
         peers = [self._peers[peer]] if peer is not None else sorted(self._peers.values(), key=len, reverse=True)
         for channels in peers:
             # usually, this is the oldest connection that never made a request

@@ -90,7 +90,7 @@ def read_version(path: Path, *, of: Collection[str] = (NAME_NODE,)) -> StorageIn
 
 
 def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
-    """Refuse a storage directory with the VERSION of another type of node; a damaged or missing VERSION passes.
+    """Refuse a storage directory with the VERSION of another type of node; a damaged or missing VERSION is accepted.
 
     Raises:
         ForeignDirectoryError: the VERSION file belongs to another type of node.

@@ -72,7 +72,8 @@ def _own_name() -> str:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file without waiting, even if this process has already locked it; False if another process has.
+    """Lock an open file without waiting, even if this process has already locked it; return False if another process
+    has locked it.
 
     Raises:
         OSError: the file system cannot lock the file.
@@ -95,7 +96,7 @@ def _holder(descriptor: int) -> str:
 
 
 class StorageLock:
-    """The lock of the storage directory `directory`; a context manager.
+    """The lock of a storage directory; a context manager.
 
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so that a
     NameNode and this program exclude each other. A release removes the lock file, as a NameNode does at its exit. A
@@ -171,8 +172,8 @@ class StorageLock:
         self._unreserve()
 
     def keep(self) -> None:
-        """If the lock is held, and its file was removed or replaced, or this process opened and closed it, lock the
-        file again.
+        """Lock the file again if the lock is held, and the file was removed, replaced, or opened and closed by this
+        process.
 
         Raises:
             StorageInUseError: another process has locked the file. The lock is no longer held.

@@ -14,11 +14,11 @@ def substitute(text: str, environment: Mapping[str, str], look_up: Callable[[str
     """Return `text` with its variables replaced.
 
     As in Hadoop, an unknown variable remains and ends the replacement. If the value of a variable contains the same
-    variable, the text is unchanged. `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`,
+    variable, the text is unchanged. `${env.NAME}`, `${env.NAME-default}` and `${env.NAME:-default}` read `environment`;
     other variables use `look_up`.
 
     Raises:
-        ValueError: variables remain after 20 replacements, because they are nested too deep or refer to each other.
+        ValueError: variables remain after 20 replacements, because they are nested too deeply or refer to each other.
     """
     given = text
     for _ in range(MAX_SUBSTITUTIONS):

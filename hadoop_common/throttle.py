@@ -21,13 +21,13 @@ _MIN_PIECE = 4096
 
 
 class Throttle:
-    """Token bucket over a clock: delays callers to keep their total rate at `bytes_per_second` (0 = off).
+    """Token bucket that delays callers to limit their total rate to `bytes_per_second` (0 = off).
 
     `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 
     Each caller books its bytes at the end of the schedule and sleeps until its turn. Therefore, the long-term rate is
-    exact for any sizes, even if callers oversleep. Idle time outside `transfer` earns no credit; inside, the throttle
-    compensates up to 1 s of a stall.
+    exact for any sizes, even if callers oversleep. Idle time outside `transfer` earns no credit; within `transfer`, the
+    throttle compensates for up to 1 s of a stall.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Throttle:
                 return
             changes = self._changes
             self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
-            # the transfer of the previous piece may take all of its booked time; this is not a stall
+            # the transfer of the previous piece may last for all of its booked time; this is not a stall
             credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
             if (now := self._clock()) - self._booked_until > last + credit:
                 self._booked_until = now - credit

@@ -8,7 +8,7 @@ import threading
 class TransferCounter:
     """Thread-safe counts of sent and received bytes since the start.
 
-    Pass `add_sent` or `add_received` to the `Throttle` of a transfer, which sees every chunk.
+    Pass `add_sent` or `add_received` to the `Throttle` of a transfer, which calls the method for every chunk.
     """
 
     def __init__(self) -> None:

@@ -148,7 +148,7 @@ def _expression(text: str) -> re.Pattern[str]:
 
 
 def _replacement(text: str) -> Callable[[re.Match[str]], str]:
-    """Compile a Java replacement: `$1` is a group, a backslash quotes the next character, an unmatched group is
+    """Compile a Java replacement: `$1` is a group, a backslash quotes the next character, and an unmatched group is
     empty.
     """
     pieces: list[str | int] = []

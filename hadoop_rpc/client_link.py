@@ -53,8 +53,8 @@ class ClientLink:
         self._address = address
         self._state = state
         self._lock = threading.Lock()
-        # separate from `_lock`: the thread reads responses while a caller sends a request, because a server may send
-        # responses before it reads
+        # separate from `_lock`, so that the thread can read responses while a caller sends a request; a server may send
+        # responses before it continues to read
         self._sending = threading.Lock()
         self._waiting: dict[int, _WaitingCall] = {}
         self._broken = False
@@ -196,21 +196,23 @@ class ClientLink:
                 for event in events:
                     self._settle(event)
         except RpcProtocolError as error:
-            # it also explains why a request could not be sent
+            # this error also explains why a request could not be sent
             reason = self._refused = error
         except RpcError as error:
             reason = error
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
         finally:
-            # whatever the reason, callers must stop waiting for responses
+            # after any fault, callers must stop waiting for responses
             with self._lock:
                 self._fail(reason)
             with self._sending:
                 self._socket.close()
 
     def _receive(self) -> bytes | None:
-        """Return received bytes, and send a ping after each interval of silence; None once the connection is broken."""
+        """Return received bytes, and send a ping after each interval of silence; return None once the connection is
+        broken.
+        """
         while not self.broken:
             try:
                 return self._socket.recv(_RECEIVE_BYTES)

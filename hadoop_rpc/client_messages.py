@@ -54,7 +54,7 @@ def inode_message(inode: ClientInode) -> pb.HdfsFileStatusProto:
 
 
 def erasure_coding_message(policy: ErasurePolicy) -> pb.ErasureCodingPolicyProto:
-    """Return a complete ErasureCodingPolicyProto, although clients know built-in policies by id."""
+    """Return a complete ErasureCodingPolicyProto, although clients recognise built-in policies by id."""
     schema = pb.ECSchemaProto(codecName=policy.codec, dataUnits=policy.data_units, parityUnits=policy.parity_units)
     for key, value in policy.options:
         schema.options.add(key=key, value=value)

@@ -19,7 +19,7 @@ _QUERY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class RollingUpgradeInfo:
-    """A rolling upgrade; `start_time` is in ms since the epoch, `finalized` is true once the upgrade is over."""
+    """A rolling upgrade; `start_time` is in ms since the epoch, and `finalized` is true once the upgrade is over."""
 
     start_time: int
     finalized: bool

@@ -1,4 +1,4 @@
-"""The client side of a connection as a state machine: bytes in, events out; no socket, no clock.
+"""The client side of a connection as a state machine that converts bytes to events, without a socket or a clock.
 
 `ClientState` lists the states. The client sends calls only in OPEN. Responses arrive in any order; their call ids
 identify the calls. A response without a call id ends the connection and all its calls. Bytes that are not a response
@@ -199,7 +199,9 @@ class ClientConnection:
         return events
 
     def _refuse_other_protocols(self) -> None:
-        """Refuse a response that begins like one of another protocol; as a length, its first bytes exceed any limit."""
+        """Refuse a response that begins like a response of another protocol; as a length, its first bytes exceed any
+        limit.
+        """
         begin = self._frames.peek(max(map(len, _OTHER_PROTOCOLS)))
         for first, name in _OTHER_PROTOCOLS.items():
             if begin.startswith(first):

@@ -5,7 +5,7 @@ The server sends a challenge, the client proves that it knows the password, and 
 The server makes a new nonce for each login, so it does not accept subsequent authentication. All values are ASCII, as
 in Hadoop.
 
-Privacy uses Triple DES, the cipher that Java prefers, and needs the package `cryptography`.
+Privacy uses Triple DES, the cipher that Java prefers, and requires the `cryptography` package.
 """
 
 from __future__ import annotations
@@ -243,6 +243,6 @@ def _cipher(key: bytes, *, decrypts: bool) -> CipherContext:
 
 
 def _des_key(key: bytes) -> bytes:
-    """Spread 56 bits over 8 bytes, whose last bits are the unused parity."""
+    """Spread 56 bits over 8 bytes, whose last bits are unused parity bits."""
     bits = int.from_bytes(key, "big")
     return bytes((bits >> shift & 0x7F) << 1 for shift in range(49, -1, -7))

@@ -95,7 +95,7 @@ _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operat
 # hints by phrases of the NameNode's message; safe mode does not end for these reasons until an operator acts
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
-    # the text up to Hadoop 3.4; 3.4 and newer end safe mode when there is space again (HDFS-17231)
+    # the text up to Hadoop 3.4, although Hadoop 3.4 and newer end safe mode when there is space again (HDFS-17231)
     "turn off safe mode manually": f"{_FREE_SPACE} Up to Hadoop 3.3, an operator must then end safe mode.",
     "Resources are low": f"{_FREE_SPACE} The NameNode then ends safe mode.",
     "turned on manually": _MANUAL_HINT,

@@ -18,7 +18,9 @@ _SPNEGO = "1.3.6.1.5.5.2"
 
 
 class _Context:
-    """Base of `SecurityContext`s. A lock protects the context, because two threads may send and receive at a time."""
+    """Base of `SecurityContext`s. A lock protects the context, because two threads may send and receive at the same
+    time.
+    """
 
     _context: Any
 

@@ -57,12 +57,12 @@ class HAServiceClient(ProtocolClient):
         self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode active, unless it already is; raises RemoteError on failure."""
+        """Make the NameNode active, unless it is already active; raises RemoteError on failure."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
         self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode a standby, unless it already is; raises RemoteError on failure."""
+        """Make the NameNode a standby, unless it is already a standby; raises RemoteError on failure."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 

@@ -70,7 +70,7 @@ class NamenodeClient(ProtocolClient):
         return signed64(answer.txId)
 
     def roll_edit_log(self) -> CheckpointSignature:
-        """Make the NameNode finalize its segment and begin the next."""
+        """Make the NameNode finalize its segment and begin the next segment."""
         answer = self._call("rollEditLog", pb.RollEditLogRequestProto())
         return signature_of(answer.signature)
 
@@ -96,7 +96,7 @@ class NamenodeClient(ProtocolClient):
         return bool(self._call("isRollingUpgrade", request).isRollingUpgrade)
 
     def register(self, registration: NamenodeRegistration) -> NamenodeRegistration:
-        """Register as backup or checkpoint node of this NameNode; return the NameNode's registration."""
+        """Register as a backup or checkpoint node of this NameNode; return the NameNode's registration."""
         request = pb.RegisterRequestProto(registration=registration_message(registration))
         return registration_of(self._call("registerSubordinateNamenode", request).registration)
 

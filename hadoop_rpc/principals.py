@@ -11,7 +11,7 @@ _PARTS = re.compile(r"([^/@]+)/([^/@]+)@([^/@]+)")
 
 @dataclass(frozen=True, slots=True)
 class ServerPrincipal:
-    """The expected principal of a server: the value of `key`, or if `pattern` is set, any principal that matches it."""
+    """The expected principal of a server: the value of `key` or, if `pattern` is set, any principal that matches it."""
 
     key: str
     principal: str

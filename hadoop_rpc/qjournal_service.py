@@ -36,7 +36,7 @@ INTER_QJOURNAL_PROTOCOL: Final = RpcProtocol(
     ServerKind.JOURNALNODE,
 )
 
-_LAYOUT_OF_THE_SILENT = -63  # the layout that Hadoop 2.7 assumes if a writer older than 2.4 sends none
+_LAYOUT_OF_THE_SILENT = -63  # the layout that Hadoop 2.7 assumes if a writer older than Hadoop 2.4 sends no layout
 
 _READING = frozenset(
     {
@@ -102,7 +102,8 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
     def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
-        # Hadoop 2 does not send `force`: its NameNode has already asked the operator, and its nodes always format
+        # Hadoop 2 does not send `force`, because its NameNode has already asked the operator, and its nodes always
+        # format
         force = request.force or not request.HasField("force")
         node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
         return pb.FormatResponseProto()

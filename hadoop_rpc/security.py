@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Protection(Enum):
-    """Protection of frames after the login; the value is the layer's bit in RFC 4752, the name is Hadoop's."""
+    """Protection of frames after the login; the value is the layer's bit in RFC 4752, and the name is Hadoop's."""
 
     AUTHENTICATION = 1
     INTEGRITY = 2
@@ -141,7 +141,7 @@ class KnownToken:
 
 
 class KnownTokens(Protocol):
-    """The delegation tokens that a server knows."""
+    """The delegation tokens that are known to a server."""
 
     def known_token(self, identifier: bytes) -> KnownToken:
         """Return a token by its identifier (AbstractDelegationTokenIdentifier); may wait briefly.

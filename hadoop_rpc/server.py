@@ -1,4 +1,4 @@
-"""A Hadoop RPC server: one thread watches all connections, a thread pool performs the calls (ipc.Server)."""
+"""A Hadoop RPC server: one thread watches all connections, and a thread pool performs the calls (ipc.Server)."""
 
 from __future__ import annotations
 

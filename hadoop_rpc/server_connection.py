@@ -1,8 +1,8 @@
 """The server side of a connection: its socket, its state, and responses that wait for the peer to read them.
 
-The loop's thread reads and closes. Handlers send what the socket accepts immediately and leave the rest to the loop, so
-that no handler waits for a peer. If the peer does not read its responses, the server does not read from the connection
-either, so that the connection's memory use is limited.
+The loop's thread reads requests and closes connections. Handlers send what the socket accepts immediately and leave the
+rest to the loop, so that no handler waits for a peer. If the peer does not read its responses, the server does not read
+from the connection either, so that the connection's memory use is limited.
 
 A Kerberos login reads files and may query DNS, which would block the loop. Therefore, a handler processes the data of a
 connection until the login ends. The loop does not read during this time, so that only one thread at a time uses the

@@ -1,4 +1,5 @@
-"""The server side of a connection as a state machine: bytes in, events out; no socket, no clock (ipc.Server).
+"""The server side of a connection as a state machine that converts bytes to events, without a socket or a clock
+(ipc.Server).
 
 `ServerState` lists the states. The server performs no call before the context has named the caller. It accepts a
 context only once, so the user of a connection cannot change. After a message that is out of order or malformed, the
@@ -94,7 +95,7 @@ class Call:
     """A call to perform: `body` is the request message of `method` in `protocol`.
 
     Attributes:
-        state_id: newest transaction that the client has seen; None if the client does not use consistent reads.
+        state_id: newest transaction that the client has observed; None if the client does not use consistent reads.
     """
 
     call_id: int
@@ -131,7 +132,7 @@ class ServerConnection:
             (AlignmentContext).
         as_standby: whether the server answers in place of a NameNode that is not active. If so, it refuses unaccepted
             delegation tokens with StandbyException (`SaslServer`), and with Kerberos it leaves impersonation to the
-            handlers. Any other exception would keep a client from asking the active NameNode.
+            handlers. Any other exception would prevent a client from asking the active NameNode.
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,

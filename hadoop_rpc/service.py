@@ -28,8 +28,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. A retry cache needs the ids of client
-    and call.
+    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. A retry cache needs the ids of the
+    client and the call.
 
     Attributes:
         state_id: see `Call`.
@@ -54,7 +54,7 @@ Handler = Callable[[Any, CallContext], Message]
 class Method:
     """A method of a protocol.
 
-    A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
+    A handler's RemoteError reaches the caller as its Java exception, and any other HdfsError as java.io.IOException.
 
     Attributes:
         may_wait: whether its calls may wait for a long time; a server performs these calls in separate threads.

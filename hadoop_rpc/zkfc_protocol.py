@@ -56,5 +56,5 @@ def zkfc_service(controller: ZKFCProtocol) -> Service:
 
 
 def right_of(_: str) -> Right:
-    """Return the right that a method requires: every method changes the active NameNode."""
+    """Return the right to change, because every method changes the active NameNode."""
     return Right.CHANGE

@@ -27,7 +27,7 @@ _PIECE = 1 << 18
 
 
 class _Mapping(mmap.mmap):
-    """Mapping that exists while an array uses it; `descriptor` belongs to its file, or is -1 for memory."""
+    """Mapping that exists while an array uses the mapping; `descriptor` is its open file, or -1 for memory."""
 
     descriptor = -1
 

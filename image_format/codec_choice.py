@@ -45,7 +45,7 @@ _LIBRARIES = {
 
 
 def library_of(codec: str, layout_version: int | None = None) -> str:
-    """Return the library for a codec that a NameNode needs in addition to its release, or "" if it needs none.
+    """Return the library that a NameNode needs for a codec in addition to its release, or "" if it needs no library.
 
     Args:
         codec: class name, or "" for no compression.

@@ -131,7 +131,9 @@ class Bzip2Decompressor:
 
 
 class ZstdCompressor:
-    """Compressor of one Zstandard frame with the library's threads, at level 3, the library's and Hadoop's default.
+    """Compressor of one Zstandard frame with the library's threads.
+
+    The level is 3, which is the default of the library and of Hadoop.
 
     Args:
         threads: number of threads, or 0 for one per core; the frame does not depend on this number.

@@ -135,8 +135,8 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
     """Yield the bytes of one compressed stream, in chunks of bounded size.
 
     Raises:
-        CodecError: the stream is damaged, or yields more than 64 MiB plus 200 bytes for each of its bytes. `offset` is
-            relative to the start of the stream.
+        CodecError: the stream is damaged, or yields more than 64 MiB plus 200 bytes for each compressed byte. `offset`
+            is relative to the start of the stream.
         UnsupportedCodecError: see `find_codec`.
     """
     left = _MAX_EXTRA + _MAX_RATIO * len(stored)

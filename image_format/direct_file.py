@@ -4,9 +4,9 @@ Writes either bypass the page cache (O_DIRECT of open(2)) with several writes in
 which is written back while it fills. The faster mode depends on the disk. `WriteModeChooser` measures both modes while
 a file is written, in stretches of 64 MiB, and does no I/O itself:
 
-    unknown   Stretches bypass the cache, which leaves the cache to other processes. This state lasts as long
-              as the disk keeps up with the incoming data, because a faster mode would not help then.
-    trial     The writer waited for the disk in two stretches. Only the second stretch counts, because the first
+    unknown   Stretches bypass the cache, which leaves the cache to other processes. This state lasts while the disk
+    keeps up with the incoming data, because a faster mode would not help then. trial     The writer waited for the disk
+    in two stretches. Only the second stretch counts, because the first
               includes the start. The next stretch goes through the cache.
     settled   Both rates are known, and the next stretches use the faster mode. Then the state is `unknown` again,
               because a disk can change, for example when its own cache is full.
@@ -29,7 +29,7 @@ import numpy as np
 from hadoop_common.file_ranges import reserve, start_write_back, write_back
 
 _BOUND = 0.25
-"""Minimum share of the time spent waiting for the disk at which the disk counts as the bottleneck."""
+"""If waiting for the disk takes at least this share of the time, the disk is treated as the bottleneck."""
 _BETTER = 1.1
 _SETTLED = 64
 

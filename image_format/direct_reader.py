@@ -40,7 +40,7 @@ class DirectReader:
 
     @classmethod
     def open(cls, path: Path, status: os.stat_result) -> DirectReader | None:
-        """Open the file with this status; return None if `path` is a different file or cannot be read directly."""
+        """Open `path`; return None if it cannot be read directly, or is no longer the file with this status."""
         if not _DIRECT:
             return None
         try:

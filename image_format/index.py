@@ -76,7 +76,7 @@ def _pieces(ids: Ids) -> Iterator[Ids]:
 
 
 def _bounds(sizes: list[int]) -> Ids:
-    """Return the starts of consecutive items of these sizes, and the end of the last."""
+    """Return the starts of consecutive items of these sizes, and the end of the last item."""
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds
@@ -194,7 +194,7 @@ class ImageIndex:
         return self._offsets.at(slots)
 
     def begin_reads(self, inode_ids: Ids) -> None:
-        """Begin to read the records of the first of these inodes, if each read would otherwise wait for the disk."""
+        """Begin to read the records of these inodes, up to a limit, if each read would otherwise wait for the disk."""
         if self.inode_reads is not None:
             slots = self.slots_of(inode_ids[:_MOST_REQUESTS])
             self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))

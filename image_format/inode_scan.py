@@ -192,7 +192,7 @@ class _Scan:
         self._buffer = inode_section(image)
         header, start = read_inode_header(image)
         self._expected = int(header.numInodes)
-        # The header's count is only a hint: a damaged count must not decide how much memory is allocated.
+        # The header's count is only a hint: a damaged count must not determine how much memory is allocated.
         capacity = min(self._expected, self._buffer.size // SMALLEST_RECORD) + 1
         self._ids, self._offsets = Packer(capacity, allocator), Packer(capacity, allocator)
         self._limited: dict[int, Ids] = {}

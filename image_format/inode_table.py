@@ -82,7 +82,7 @@ class InodeTable:
 
     Attributes:
         changed: rows whose place, size or `SPECIAL` mark changed since `changes` was 0, in order and possibly repeated.
-            The array holds only the first changes, and is empty if the rows are not needed.
+            The array contains only the first changes, and is empty if the rows are not needed.
         changes: number of these changes, including changes that did not fit into `changed`.
     """
 
@@ -376,7 +376,7 @@ class InodeTable:
     # ---- records -------------------------------------------------------------------------------------------
 
     def dirty_rows(self) -> DirtyRows:
-        """Return the rows to write, which are changed or new, and not dropped."""
+        """Return the rows to write: the changed and new rows that were not dropped."""
         counts = count_dirty(self.rows, self.count)
         found = [self.allocator.zeros(count, np.int64) for count in counts]
         ascending = list_dirty(self.rows, self.count, *found)

@@ -38,7 +38,7 @@ def identity_at(path: Path) -> FileIdentity | None:
 
 
 def remember_digest(path: Path, md5: bytes) -> None:
-    """Remember the digest of a file under its final name, computed from its bytes.
+    """Remember a digest that was computed from the bytes of a file, which already has its final name.
 
     Nothing is remembered if the identity cannot be read.
     """
@@ -55,7 +55,7 @@ def _remember(known: OrderedDict[FileIdentity, T], identity: FileIdentity, value
 
 
 def known_digest(identity: FileIdentity) -> bytes | None:
-    """Return the MD5 (16 bytes) of the file with an identity, or None if this process has not computed it."""
+    """Return the MD5 (16 bytes) of the file with this identity, or None if this process has not computed it."""
     with _guard:
         return _digests.get(identity)
 

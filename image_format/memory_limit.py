@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from image_format.array_allocator import ArrayAllocator
 
 MIN_MEMORY = 64 << 20
-"""A lower limit would save nothing, because the interpreter and kernels need more."""
+"""A lower limit would save nothing, because the interpreter and the kernels need more memory than that."""
 
 TOO_LITTLE = "must be at least 64m"
 

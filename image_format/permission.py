@@ -1,6 +1,6 @@
 """Bit packings of the fsimage: permissions, ACL entries and xattr names.
 
-The formats are those of PermissionStatusFormat, AclEntryStatusFormat and XAttrFormat.
+Hadoop defines the formats in PermissionStatusFormat, AclEntryStatusFormat and XAttrFormat.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ class ImageFile:
     ) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
-        The file is not read if this process has written or verified it and the file has not changed since.
+        Without `begun`, the file is not read if this process has written or verified it and the file has not changed
+        since.
 
         Args:
             before_slice: called before each slice is read; an exception aborts.
@@ -191,7 +192,8 @@ class ImageFile:
             ImageStorageError: the digest file cannot be read.
         """
         expected = read_md5_file(self.path) if expected is None else expected
-        actual = self.known_digest() or self._take_digest(before_slice, begun or BegunDigest())
+        known = self.known_digest() if begun is None else None
+        actual = known or self._take_digest(before_slice, begun or BegunDigest())
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file contains {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
@@ -233,7 +235,7 @@ class ImageFile:
         return None if entry is None else self._read(entry)
 
     def read_around_cache(self) -> None:
-        """Bypass the page cache for large sections from now on, if it can hold only a part of the file.
+        """From now on, bypass the page cache for large sections if the cache can hold only a part of the file.
 
         Other reads of the INODE section then probably go to scattered places, where reading ahead would take longer
         than the read itself. For a compressed image, do nothing.

@@ -143,7 +143,10 @@ class SnapshotIndex(SnapshotSections):
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return marks by slot of `inode_ids`, of directories that contain references, and of all directories above."""
+        """Return an array by slot that marks inodes on the way to `inode_ids` and to references.
+
+        The `inode_ids`, the directories that contain references, and all directories above them are marked.
+        """
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)

@@ -1,4 +1,4 @@
-"""Snapshot sections without other sections: SNAPSHOT_DIFF by owner, and INODE_REFERENCE by number."""
+"""Snapshot sections, for queries that need no other section: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class SnapshotSections:
 
     @functools.cached_property
     def last_snapshots(self) -> Ids:
-        """Field lastSnapshotId of each name in snapshots, by its reference's number; -1 for other references."""
+        """The lastSnapshotId field of each name in snapshots, by its reference's number; -1 for other references."""
         found = np.empty(self.reference_count, np.int64)
         reference_keys(self._references, self._reference_offsets, found)
         return found

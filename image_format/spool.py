@@ -102,7 +102,7 @@ def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads
 
     Raises:
         ImageStorageError: the spool folder is full.
-        Exception: raised by a stream, after the bytes of the streams before it.
+        Exception: raised by a stream, after the bytes of the preceding streams.
     """
     workers = min(threads or available_cores(), len(streams))
     reader = _StreamUnpacker(spool_dir, SPOOL_LIMIT // (workers + 2))

@@ -28,6 +28,6 @@ def policies_of(layout_version: int) -> Sequence[StoragePolicy]:
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
-    """Return the newer layout that added a policy; None if `layout_version` or no known layout has the policy."""
+    """Return the layout that added a policy, if that layout is newer than `layout_version`; otherwise None."""
     since = POLICIES_SINCE.get(policy_id)
     return None if since is None or supports(since, layout_version) else since

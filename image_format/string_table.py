@@ -13,13 +13,16 @@ from image_format.varint import encode_delimited, iter_records, parse_message, r
 # Records contain serials of users, groups and xattr names in 24 bits.
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
-# Maximum number of threads of a NameNode that assign a serial to the same string at the same moment.
+# Maximum number of NameNode threads that assign a serial to the same string at the same moment.
 _RACING_THREADS = 64
 _NOWHERE = BufferOrigin(section="STRING_TABLE")
 
 
 def last_serial(count: int) -> int:
-    """Return the largest serial in a table of `count` strings with one id space, which may lack ids (`StringTable`)."""
+    """Return the largest possible serial in a table of `count` strings with one id space.
+
+    Ids may be missing; see `StringTable`.
+    """
     return min(MAX_SERIAL, _RACING_THREADS * count)
 
 

@@ -55,13 +55,16 @@ def tiles(section: Section, slices: Iterable[Section]) -> bool:
 
 
 def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
-    """Return the streams of a section of a compressed image: one stream, or one for each sub-section that tiles it."""
+    """Return the compressed streams of a section.
+
+    Each sub-section is a separate stream if the sub-sections tile the section; otherwise, the section is one stream.
+    """
     slices = sub_sections_of(entries, section)
     return slices if slices and tiles(section, slices) else (section,)
 
 
 def sub_section_faults(entries: Sequence[Section]) -> list[str]:
-    """Return the faults of the sub-sections in `entries`, on which a NameNode fails when it loads in parallel."""
+    """Return the faults of the sub-sections in `entries` that make a NameNode fail when it loads them in parallel."""
     sections = [entry for entry in entries if not is_sub_section(entry.name)]
     faults = []
     for section in sections:

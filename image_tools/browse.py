@@ -62,7 +62,9 @@ class ImageBrowser(NamespaceBrowser):
         self.erasure_policies = policies_of(self._records.erasure_coding())
 
     def find(self, path: bytes) -> Place:
-        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Ignore repeated slashes.
+        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if it is missing.
+
+        Ignore repeated slashes.
 
         Raises:
             RecordError: a record along the path is damaged.
@@ -152,10 +154,10 @@ class ImageBrowser(NamespaceBrowser):
 
     @functools.cached_property
     def _usage(self) -> npt.NDArray[np.int64]:
-        """Bytes by storage type, by row of a directory with children; few images have storage type quotas."""
+        """Bytes by storage type, for the row of each directory with children; few images have storage type quotas."""
         return type_usage(self._image, self.index, self.names, self._allocator)
 
     @functools.cached_property
     def _totals(self) -> npt.NDArray[np.int64]:
-        """`SubtreeTotals` of the descendants, by row of a directory with children."""
+        """`SubtreeTotals` of the descendants, for the row of each directory with children."""
         return directory_sums(self._image, self.index, self.erasure_policies, self._allocator).totals

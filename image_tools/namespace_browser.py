@@ -71,8 +71,8 @@ class LocatedInode(NamedTuple):
     Attributes:
         inode: the inode at that path; in a snapshot, with its attributes and name at that time.
         snapshot: id of the snapshot in the path, None for the current tree.
-        policy: id of the effective storage policy, set on the inode or inherited; 0 for none.
-        coding: name of the effective erasure coding policy; "" for none. Files do not inherit a policy.
+        policy: id of the effective storage policy, set on the inode or inherited; 0 if none.
+        coding: name of the effective erasure coding policy; "" if none. Files do not inherit a policy.
     """
 
     inode: pb.INode
@@ -82,7 +82,7 @@ class LocatedInode(NamedTuple):
 
 
 class SnapshotFolder(NamedTuple):
-    """The folder `.snapshot` of `directory`, which is None if the path has no directory.
+    """The `.snapshot` folder of `directory`; `directory` is None if the path has no directory.
 
     Attributes:
         snapshots: the directory in each snapshot, under the name of the snapshot; None if the directory is not
@@ -334,7 +334,7 @@ class NamespaceBrowser(ABC):
         """Return the ids of the snapshottable directories."""
 
     def snapshot_folder(self, place: LocatedInode | None) -> SnapshotFolder:
-        """Return `.snapshot` of an inode of the current tree."""
+        """Return the `.snapshot` folder of an inode in the current tree."""
         if place is None or not self.is_snapshottable(place):
             return SnapshotFolder(place, None)
         roots = self._snapshots_of(signed64(place.inode.id))

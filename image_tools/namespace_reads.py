@@ -56,10 +56,10 @@ def _virtual(name: bytes, mode: int, *, group: str = "") -> ClientInode:
 
 
 RESERVED: Final = _virtual(b"", 0o1770)
-"""The directory `/.reserved`."""
+"""The `/.reserved` directory."""
 IN_RESERVED: Final = tuple(_virtual(name, 0o770, group=_SUPERGROUP) for name in (b".inodes", b"raw"))
 SNAPSHOT_FOLDER: Final = _virtual(b"", 0o777)
-"""The directory `.snapshot` of a snapshottable directory."""
+"""The `.snapshot` directory of a snapshottable directory."""
 SNAPSHOT_FOLDER_ACL: Final = ClientAcl("", "", None)
 
 
@@ -243,7 +243,7 @@ class NamespaceReads:
         )
 
     def coding(self, place: LocatedInode) -> ErasurePolicy | None:
-        """Return the erasure coding policy of an inode, without its state; `replication` counts as none."""
+        """Return the erasure coding policy of an inode, without its state; the `replication` policy counts as none."""
         found = (each for each in self._browser.erasure_policies.values() if each.name == place.coding)
         return next((each._replace(state=pb.ENABLED) for each in found), None)
 

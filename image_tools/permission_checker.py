@@ -89,7 +89,7 @@ class PermissionChecker:
         )
 
     def may(self, inode: pb.INode, access: Access, names: SerialNames) -> bool:
-        """Return whether mode and ACL of an inode allow an access."""
+        """Return whether the mode and the ACL of an inode allow an access."""
         owner = names.owner(_permission(inode))
         mode = owner.mode & _MODE
         entries = [unpack_acl_entry(each) for each in (*inode.file.acl.entries, *inode.directory.acl.entries)]

@@ -64,7 +64,7 @@ def _replicas(policy: int, replication: int) -> Numbers:
 
 
 def _directory_policies(index: ImageIndex, names: SerialNames) -> Numbers:
-    """Return the storage policy set on each directory with children, by row; 0 for none."""
+    """Return the storage policy set on each directory with children, by row; 0 if none is set."""
     arrays, place = index.arrays, index.place("INODE")
     policies: Numbers = np.zeros(arrays.directory_ids.size, np.int64)
     for first in range(0, policies.size, _BATCH):

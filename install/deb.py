@@ -172,10 +172,10 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
     _scripts(home / "bin", PathDistribution(metadata))
     shutil.rmtree(home / "include", ignore_errors=True)
-    # remove pip's lists of files: dpkg has lists, and pip's digests belong to scripts with another path
+    # remove pip's lists of files, because dpkg has its own lists, and pip's digests are of scripts with another path
     for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
         record.unlink()
-    # only root can write to this directory, so Python would compile at each start without these files
+    # only root can write to this directory, so without these files, Python would compile the modules at each start
     compileall.compile_dir(
         home / "lib",
         quiet=1,

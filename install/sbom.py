@@ -14,7 +14,7 @@ from typing import Any, Final
 _SPEC: Final = "1.6"
 _APPROVED: Final = "License :: OSI Approved :: "
 _MAX_NAME: Final = 80
-"""A longer value of the field License is the text of a licence instead of its name."""
+"""A longer value of the License field is the text of a licence instead of its name."""
 
 
 def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:

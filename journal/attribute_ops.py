@@ -45,7 +45,7 @@ class TimesOp(EditOp):
 
 @operation(11, "OP_SET_NS_QUOTA", written=False)
 class SetNsQuotaOp(EditOp):
-    """An operation of old logs, which Hadoop 2 and 3 read but never write."""
+    """An operation in old logs, which Hadoop 2 and 3 read but never write."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")
@@ -53,7 +53,7 @@ class SetNsQuotaOp(EditOp):
 
 @operation(12, "OP_CLEAR_NS_QUOTA", written=False)
 class ClearNsQuotaOp(EditOp):
-    """An operation of old logs, which Hadoop 2 and 3 read but never write."""
+    """An operation in old logs, which Hadoop 2 and 3 read but never write."""
 
     src: str = field(STR, xml="SRC")
 
@@ -141,7 +141,7 @@ class DeleteSnapshotOp(RetryCacheOp):
 
 @operation(28, "OP_RENAME_SNAPSHOT")
 class RenameSnapshotOp(RetryCacheOp):
-    """The renaming of a snapshot; `mtime` is 0 in layouts that lack the field."""
+    """The rename of a snapshot; `mtime` is 0 in layouts that lack the field."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")

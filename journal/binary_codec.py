@@ -47,7 +47,7 @@ _WritePlan = tuple[tuple[tuple[str, ...], Callable[..., None]], ...]
 
 
 def check_layout(layout_version: int, *, file: str = "") -> None:
-    """Refuse a layout if this catalogue does not describe its operations.
+    """Refuse a layout if the catalogue in `journal.ops` does not describe its operations.
 
     Raises:
         UnsupportedEditsLayoutError: the layout is not within OLDEST_LAYOUT .. NEWEST_LAYOUT.

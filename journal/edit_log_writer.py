@@ -11,7 +11,7 @@ The log is open, failed, or closed. `GroupCommit` decides which thread flushes; 
 
 Faults that cannot occur, with the reasons:
 
-    A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets no txid.
+    A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded receives no txid.
     A record in the wrong segment: a roll swaps the buffers between END and START, and the lock excludes other records.
     An acknowledgement of a record that is not durable: `sync` returns only after `durable_txid` has reached its txid.
     An acknowledgement after a failure: an error in a turn fails the log before the turn is released.

@@ -164,7 +164,7 @@ class DeleteOp(RetryCacheOp):
 
 @operation(3, "OP_MKDIR", xml=(LENGTH, "inode_id", "path", "timestamp", "permissions", "acl_entries", "xattrs"))
 class MkdirOp(EditOp):
-    """A new directory. `atime` is None if its slot repeats `timestamp`, as in logs that Hadoop writes."""
+    """A new directory. `atime` is None if the record repeats `timestamp` in its place, as Hadoop does."""
 
     inode_id: int = field(LONG, xml="INODEID")
     path: str = field(STR, xml="PATH")

@@ -43,7 +43,10 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context, and keep a lock that is already held; raise the same errors as `take`."""
+        """Hold the lock within the context; do not release a lock that was held before.
+
+        Raises the same errors as `take`.
+        """
         held_before = self._lock.held
         self.take()
         try:

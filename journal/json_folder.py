@@ -134,7 +134,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Return whether a line is the marker. A damaged line is not a marker; reading the segment reports the error."""
+    """Return whether a line is a marker of this kind. Return False for a damaged line, which the reader reports."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:

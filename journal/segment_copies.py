@@ -12,8 +12,9 @@ from journal.journal import ReadableSegment
 from journal.operation import EditOp
 
 _LOG = logging.getLogger(__name__)
-# The last logged failures: a standby reads some segments in each poll, and logs a damaged copy once. A failure that has
-# ended and returns is not logged again. No `RecurringFault` is used, because no object outlives a poll's segments.
+# The last logged failures: a standby reads the last segments again in each poll, but logs a damaged copy once. A
+# failure that has ended and returns is not logged again. No `RecurringFault` is used, because no object outlives a
+# poll's segments.
 _logged: deque[str] = deque(maxlen=100)
 
 

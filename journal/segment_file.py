@@ -111,7 +111,7 @@ Places = dict[Path, tuple[int, int]]
 """For each segment file, the position of an operation and its transaction id."""
 
 Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None]
-"""Type of the callback `opened` of `SegmentTransactions`."""
+"""Type of the `opened` callback of `SegmentTransactions`."""
 
 
 class SegmentTransactions:

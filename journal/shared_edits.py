@@ -78,7 +78,7 @@ def directory_of(uri: str) -> Path | None:
 
 
 def _refuse_resolution(settings: Configuration) -> None:
-    """Refuse the switch for resolution, because one name for all nodes would count as a quorum of one node."""
+    """Refuse the resolution of one name to all nodes, because that name would count as a quorum of one node."""
     if RESOLUTION.read(settings):
         problem = "is on, but resolution is not supported: name each JournalNode in dfs.namenode.shared.edits.dir"
         raise ConfigurationError([settings.fault(RESOLUTION.name, problem)])

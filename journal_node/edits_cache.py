@@ -102,7 +102,7 @@ class EditsCache:
 
 
 def _cut(firsts: list[int], batches: list[bytes], first: int, last: int) -> Iterator[bytes | memoryview]:
-    """Yield `batches` without transactions before `first` and after `last`."""
+    """Yield `batches` without the transactions before `first` and after `last`."""
     for index, (begin, batch) in enumerate(zip(firsts, batches, strict=True)):
         start = _position(batch, first) if begin < first else 0
         end = _position(batch, last + 1) if index == len(batches) - 1 else len(batch)

@@ -145,7 +145,10 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to an address also have it as source; with ip_nonlocal_bind, a bind proves nothing."""
+    """Return whether packets to an address also have this address as their source.
+
+    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address.
+    """
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -138,7 +138,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy has the same transactions as this node's copy, and in this case, remove it."""
+    """Remove the fetched copy if it has the same transactions as this node's copy; return whether it was removed."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)

@@ -200,7 +200,7 @@ class SegmentFiles:
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Replace this node's copy with the copy that the recovery of `epoch` fetched; return False if absent."""
+        """Replace this node's copy with the copy that the recovery of `epoch` fetched; return False if none exists."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -75,7 +75,10 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
 
 
 def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Store the finalized segment from `source`; return False if this node is writing it, or it may be uncommitted."""
+    """Store the finalized segment from `source`.
+
+    Return False if this node is writing the segment, or if the segment may be uncommitted.
+    """
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment

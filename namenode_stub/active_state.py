@@ -110,7 +110,7 @@ class ActiveState:
         self._roller.start()
 
     def refuse_changes(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on; when this method returns, running changes are logged."""
+        """Refuse changes from now on; when this method returns, all running changes have been logged."""
         self.namespace.transactions.end(refusal)
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
@@ -131,7 +131,7 @@ class ActiveState:
         _LOG.info("the edit log ends at txid %d, the newest image is at %d", self._log.last_txid, checkpoint)
 
     def close(self) -> None:
-        """Release journals and namespace after `end`; when this returns, the namespace has no readers.
+        """Release the journals and the namespace after `end`; when this method returns, the namespace has no readers.
 
         A second call does nothing.
         """

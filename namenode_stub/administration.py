@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RollingUpgrade:
-    """A rolling upgrade; times in ms since the epoch, `finalized_at` is 0 until the upgrade is finalized."""
+    """A rolling upgrade; times are in ms since the epoch, and `finalized_at` is 0 until the upgrade is finalized."""
 
     started_at: int
     finalized_at: int

@@ -106,7 +106,7 @@ class BackupStreams:
                     stream.add(txid, record)
 
     def rolled(self, first_txid: int, start: bytes, end: bytes) -> None:
-        """Receive the end record of a segment and the start record of the next, which begins at `first_txid`."""
+        """Receive the end record of a segment and the start record of the segment that begins at `first_txid`."""
         with self._lock:
             for stream in self._streams.values():
                 if stream.in_segment:

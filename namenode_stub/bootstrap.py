@@ -69,7 +69,7 @@ def _fetch(storage: StorageDirectories, config: CheckpointConfig) -> None:
 def _clear(own: StubConfig) -> None:
     for directory in own.own_directories:
         current = directory / "current"
-        # first, so that the directory does not count as formatted after a crash
+        # do this first, so that the directory does not count as formatted after a crash
         (current / VERSION).unlink(missing_ok=True)
         shutil.rmtree(current, ignore_errors=True)
 

@@ -199,7 +199,7 @@ class _StubReader(SettingsReader):
         return found[0] if found else ""
 
     def _rpc_address(self) -> tuple[str, int] | None:
-        """Read dfs.namenode.rpc-address, else the host of fs.defaultFS; None if neither is set."""
+        """Read dfs.namenode.rpc-address, or else the host of fs.defaultFS; return None if neither is set."""
         host, port = address(self.settings, self.scoped(keys.RPC_ADDRESS), _RPC_PORT)
         if not host:
             host, port = default_fs(self.settings)

@@ -1,4 +1,4 @@
-"""Fail-stop: the first fault after which namespace and edit log may differ ends all service."""
+"""Fail-stop: the first fault after which the namespace and the edit log may differ ends all service."""
 
 from __future__ import annotations
 

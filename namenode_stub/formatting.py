@@ -137,7 +137,7 @@ def _format_directories(
     for directory in everywhere:
         current = directory / "current"
         if current.exists():
-            # first, so that the directory does not count as formatted after a crash
+            # do this first, so that the directory does not count as formatted after a crash
             (current / VERSION).unlink(missing_ok=True)
             shutil.rmtree(current)
         current.mkdir()

@@ -91,7 +91,7 @@ class NameNodeStub:
 
     @property
     def state(self) -> HAState:
-        """HA state; INITIALIZING after a failure: the node is then neither active nor standby, and another node may be
+        """HA state; INITIALIZING after a failure, when the node is neither active nor standby, and another node may be
         active.
         """
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
@@ -147,7 +147,7 @@ class NameNodeStub:
             self._state.refuse_changes()
 
     def stop(self) -> None:
-        """Refuse changes, finalize the segment, stop serving, release the storage; a second call does nothing.
+        """Refuse changes, finalize the segment, stop serving, and release the storage; a second call does nothing.
 
         Raises:
             JournalStorageError: the edit log failed earlier, so that unacknowledged operations are lost.
@@ -246,7 +246,7 @@ class NameNodeStub:
     # ---- other states --------------------------------------------------------------------------------------
 
     def transition_to_active(self) -> None:
-        """Become active: fence other writers, apply all their edits, begin a segment, serve.
+        """Become active: fence other writers, apply all their edits, begin a segment, and serve.
 
         Raises:
             NotServingError: the node has failed, or is shutting down.
@@ -328,8 +328,8 @@ class NameNodeStub:
         return True
 
     def _begin_anew(self) -> None:
-        """Replace `fail_stop` and the retry cache: old threads may still trip the old `fail_stop`, and recorded calls
-        may have been undone.
+        """Replace `fail_stop` and the retry cache, because old threads may still trip the old `fail_stop`, and recorded
+        calls may have been undone.
         """
         self.fail_stop, self.retry_cache = FailStop(), RetryCache(self._clock)
         self._node = replace(self._node, fail_stop=self.fail_stop, retry_cache=self.retry_cache)

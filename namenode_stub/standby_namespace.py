@@ -30,7 +30,7 @@ _MIN_PERIOD = 0.01  # seconds
 
 
 class StandbyNamespace:
-    """A thread that follows the shared edits until it is stopped and another object takes its namespace.
+    """A thread that follows the shared edits until it is stopped and its namespace is transferred to another object.
 
     Args:
         source: the open shared edits; closed with this object.

@@ -19,7 +19,8 @@ class StandbySettings:
     Attributes:
         tail_period: interval of checks for new edits.
         tail_in_progress: whether the standby also reads the open segment.
-        roll_period: time without new edits after which the standby asks the active to roll; 0 or less means never.
+        roll_period: time without new edits after which the standby asks the active NameNode to roll; 0 or less means
+            never.
         roll_retries: maximum number of requests to each NameNode for one roll.
         lag_alarm: time without progress after which pending edits raise an alarm; 0 means never.
         rpc_timeout: time limit of a call to another NameNode.

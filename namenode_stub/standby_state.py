@@ -1,4 +1,6 @@
-"""A NameNode in the standby state: it follows the shared edits and refers clients to the active (StandbyState)."""
+"""A NameNode in the standby state: it follows the shared edits and refers clients to the active NameNode
+(StandbyState).
+"""
 
 from __future__ import annotations
 
@@ -121,8 +123,8 @@ class StandbyState:
         - `sourceTxid`: newest transaction seen in the shared edits, -1 before the first check;
         - `activeTxid`: newest transaction of the NameNodes at the last query, -1 before the first query;
         - `journal`: location of the edits;
-        - `tailFault`: reason why edits are not followed, "" if they are followed;
-        - `rollAlarm`: reason why no new edits arrive although the active writes edits, "" if they arrive;
+        - `tailFault`: reason why edits are not applied, "" if they are applied;
+        - `rollAlarm`: reason why no new edits arrive although the active NameNode writes edits, "" if they arrive;
         - `lagAlarm`: message with the time for which available edits have not been applied, "" if all are applied.
         """
         return {

@@ -1,4 +1,4 @@
-"""The stub's status over HTTP: /status, /jmx and /conf in Hadoop's form, /metrics for Prometheus."""
+"""The stub's status over HTTP: /status, /jmx and /conf in Hadoop's form, and /metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
 
 
 def kind_named(name: str) -> AlarmKind:
-    """Return the kind with the name `name`, or `OTHER` if the name is unknown."""
+    """Return the kind with this name, or `OTHER` if the name is unknown."""
     return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])
 
 
 def alarm_key(text: str) -> str:
-    """Return an alarm's text without counts, times and sizes, so that the key stays the same when they change."""
+    """Return an alarm's text without counts, times and sizes, so that the key does not change with them."""
     return _PLURAL.sub(r"# \1", _SEVERAL.sub("#", _LONG_NUMBER.sub("#", _QUANTITY.sub("#", text))))
 
 

@@ -24,7 +24,7 @@ class AlarmMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSilence(AlarmMark):
-    """A silence of the marked alarms, or without keys of the whole kind."""
+    """A silence of the marked alarms, or of the whole kind if there are no keys."""
 
     until: float
 

@@ -1,4 +1,4 @@
-"""History of a daemon: checkpoints, uploads, failures and events as values; a line of JSON stores each value.
+"""History of a daemon: checkpoints, uploads, failures and events as values, each of which is stored as a line of JSON.
 
 This module performs no I/O; `checkpointer.daemon.history_file` stores the lines.
 """

@@ -58,7 +58,7 @@ def list_reports(folder: Path) -> list[KeptReport]:
 
 
 def surplus_files(folder: Path, retained: int, now: datetime) -> list[Path]:
-    """Return the files of all reports except the newest.
+    """Return the files of all reports except the newest report.
 
     Incomplete reports of the last day are not returned, because another daemon may be making them.
 

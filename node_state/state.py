@@ -62,7 +62,7 @@ class TargetState:
 
     Attributes:
         txid: newest image that the NameNode has or does not need; -1 before the first image. `rollback_txid` is the
-            same for rollback images.
+            newest such rollback image.
         held_txid: newest image that the NameNode is known to have; -1 if unknown, or if another daemon sent a newer
             image.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
@@ -103,10 +103,11 @@ class JournalNodeState:
     """A JournalNode from which edits are read.
 
     Attributes:
-        answers: whether the node answered the last query; None before the first. `fault` is the reason if it did not
-            answer.
+        answers: whether the node answered the last query; None before the first query. `fault` is the reason if it did
+            not answer.
         last_txid: newest transaction that the node reported; -1 if it reported none.
-        lag_transactions: number of transactions that this node lacks and other nodes have; None if it reported none.
+        lag_transactions: number of transactions that this node lacks and other nodes have; None if this node reported
+            none.
     """
 
     address: str
@@ -184,8 +185,8 @@ class ShadowState:
     """Comparisons of the NameNodes' images with ours in shadow mode, in the last 7 days.
 
     Attributes:
-        txid: transaction id of the last compared image; -1 before the first. `difference` is the newest difference, or
-            "" if there is none.
+        txid: transaction id of the last compared image; -1 before the first comparison. `difference` is the newest
+            difference, or "" if there is none.
     """
 
     compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
@@ -260,15 +261,15 @@ class CheckpointRecord:
         looked_at: last time when the positions of the image and the edits were determined.
         saved_at: time when the last image was complete on disk. `saved_txid`, `image_bytes` and `last_reason` (urgent,
             txns, period or forced) describe that image.
-        last_outcome: result of the last offered image, "" before the first: taken, too recent (until
+        last_outcome: result of the last offered image, "" before the first offer: taken, too recent (until
             `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
             configured).
         last_seconds: durations of the last checkpoint's fetch (if any), load, replay and save, and of the last accepted
             upload.
         latency_seconds: time from the last checkpoint's trigger until its image had its final name.
         healed: inconsistencies that the last checkpoint healed. `healed_total` is the number in all checkpoints.
-        ignored: number of operations of the last checkpoint that have no effect, neither here nor on a NameNode.
-            `ignored_total` is the number in all checkpoints.
+        ignored: number of operations of the last checkpoint that have no effect, neither in this merge nor on a
+            NameNode. `ignored_total` is the number in all checkpoints.
         uploaded_at: time of the last upload that a NameNode accepted. `uploads`, `upload_failures` and `uploaded_bytes`
             are totals.
         last_error: last fault of a checkpoint, an upload or a job; a success does not clear it.

@@ -31,7 +31,7 @@ from pipeline.host_scratch import scratch_setting
 
 
 def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder `name` in `scratch`; `make` fills it unless another process on this host already has.
+    """Return the folder `name` in `scratch`; `make` fills it unless another process on this host did.
 
     While one process fills the folder, the others wait. The folder appears complete or not at all; the next process
     removes the files of a killed process.
@@ -243,7 +243,7 @@ class HostImage:
 
     @functools.cached_property
     def inode_buffer(self) -> Bytes:
-        """The section INODE; raises MissingSectionError if it is missing."""
+        """The INODE section; raises MissingSectionError if it is missing."""
         return inode_section(self.image)
 
     @property

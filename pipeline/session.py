@@ -173,7 +173,10 @@ def _quiet_query_errors() -> None:
 
 
 def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:
-    """Return Spark's settings for a master; None keeps `spark-submit`'s. For `small` see `build_context`."""
+    """Return Spark's settings for a master; None keeps the master of `spark-submit`.
+
+    For `small` see `build_context`.
+    """
     chosen = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

@@ -114,7 +114,7 @@ def find_files(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
 
 
 def in_folder(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
-    """Return the files of a directory's folder `current`, or of the directory itself, that `choose` selects."""
+    """Return the files of a directory's `current` folder, or of the directory itself, that `choose` selects."""
     for place in (uri.rstrip("/") + "/current", uri.rstrip("/")):
         if chosen := choose(lister.names(place), kind):
             return [f"{place}/{name}" for name in chosen]

@@ -4,8 +4,8 @@ A page in an operator's browser can send requests to any server that the browser
 needs a header that only a page of this server can set, or a secret token from a form for administrators. The request
 must also address this server by a name of this host. This rule excludes foreign names that resolve to this host. A
 request through a proxy has the proxy's address, so the guard refuses changes through a proxy. The guard ignores GET,
-which changes nothing. It also ignores PUT, which only Hadoop's /imagetransfer uses: browsers send a preflight request
-before they send PUT to another server.
+which changes nothing. Browsers send a preflight request before they send PUT to another server, so the guard also
+ignores PUT, which only Hadoop's /imagetransfer uses.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class HttpChannel(Channel):
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
-        # whether a thread has taken the connection, and whether threads can no longer take it
+        # whether a thread has reserved the connection, and whether threads can no longer reserve it
         self._lock = threading.Lock()
         self._taken = self._ended = False
         # when the headers began to arrive; None while the connection waits for a request

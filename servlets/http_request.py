@@ -132,7 +132,7 @@ class SizedBody(_Body):
 class ChunkedBody(_Body):
     """A body in chunked transfer coding (RFC 9112, section 7.1); chunks are not buffered as a whole.
 
-    Reading raises ConnectionAbortedError if the client closes before the last chunk, ValueError if the coding is
+    Reading raises ConnectionAbortedError if the client closes before the last chunk, and ValueError if the coding is
     malformed.
     """
 

@@ -40,8 +40,8 @@ _LOG = logging.getLogger(__name__)
 
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
-# status requests, pages, reads of a namespace and TLS handshakes have separate threads, so that none of them waits for
-# transfers or for another kind of request; a single address cannot use all threads of a kind
+# Status requests, pages, reads of a namespace and TLS handshakes have separate threads, so that none of them waits for
+# transfers or for another kind of request. A single address cannot use all threads of a kind.
 READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2

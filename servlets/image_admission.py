@@ -39,7 +39,7 @@ class ImageStore(Protocol):
         """Return the directories that contain images (`.../current`)."""
 
     def is_active(self) -> bool:
-        """Return whether checkpoints may be uploaded to this node (in Hadoop 3, to an active or an observer)."""
+        """Return whether checkpoints may be uploaded to this node (in Hadoop 3, to an active or observer NameNode)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
         """Return the reason why a checkpoint is not accepted now (e.g. too recent), or None if it is accepted."""

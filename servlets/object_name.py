@@ -22,8 +22,8 @@ class MalformedObjectNameError(ValueError):
 class ObjectName:
     """`domain:key=value,...`; with `more` (`,*`), a bean's name may also have other keys.
 
-    Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes; within them, a backslash
-    escapes a wildcard.
+    Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes; within the quotes, a
+    backslash escapes a wildcard.
     """
 
     domain: str

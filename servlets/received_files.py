@@ -88,7 +88,8 @@ class FileReceiver(Closeable):
             self._slice = self._pool.take()
 
     def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
-        """Check the length and the digest, then rename the file to its final name; `md5` None skips the digest check.
+        """Check the length and the digest, then rename the file to its final name. If `md5` is None, do not check the
+        digest.
 
         Raises:
             ImageRejectedError: length, digest or content is wrong.
@@ -162,7 +163,7 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary are valid; only loading needs the codec, storing does not
+            # magic and summary are valid; the codec is needed only to load the image
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:

@@ -1,4 +1,4 @@
-"""Read-only WebHDFS of a namespace: an image (`hdfs oiv -p Web`), or the namespace that a daemon follows."""
+"""Read-only WebHDFS of a namespace: an image (`hdfs oiv -p Web`), or the namespace that a daemon keeps up to date."""
 
 from __future__ import annotations
 

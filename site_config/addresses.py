@@ -206,7 +206,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     host, port = default_fs(configuration)
     if not namenode and host not in ("", nameservice):
         return host, _port_of_server(configuration, keys.DEFAULT_FS.name, port)
-    # as a last resort, Hadoop's default port on the host of the HTTP address
+    # as a last resort, use Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
     if host in WILDCARDS:

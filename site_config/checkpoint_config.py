@@ -109,7 +109,7 @@ class CheckpointConfig:
         tail_period: interval of checks for new edits.
         tail_backoff: longest interval of checks for edits while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the tail also reads the open segment.
-        log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
+        log_roll_period: age of the active NameNode's open segment at which we request a roll; 0 or less means never.
         roll_retries: maximum number of requests to each NameNode for one roll.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of this node's HTTP and HTTPS servers; port 0 means any free port.
@@ -231,7 +231,7 @@ class CheckpointConfig:
 
     @property
     def roll_after(self) -> float:
-        """Age in seconds of the active's open segment at which we request a roll; 0 or less means never."""
+        """Age in seconds of the active NameNode's open segment at which we request a roll; 0 or less means never."""
         return 0.0 if self.shadow else self.log_roll_period
 
     def in_shadow(self) -> CheckpointConfig:

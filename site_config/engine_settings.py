@@ -29,8 +29,8 @@ class SparkSettings:
     Attributes:
         master: Spark's master; "" means all cores of this machine, or the master given to `spark-submit`.
         driver_memory: heap of the driver's JVM.
-        shared_storage: whether executors can access image, edits and storage directory under the driver's paths; None
-            means True for a local master and False for all others.
+        shared_storage: whether executors can access the image, the edits and the storage directory under the driver's
+            paths; None means True for a local master and False for all others.
         partitions: number of parts of each large section; 0 means about one part per 32 MiB.
         conf: additional settings of Spark.
     """

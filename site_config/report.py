@@ -66,7 +66,7 @@ class ConfigReport:
 
 
 def likely_role(configuration: Configuration) -> Role:
-    """Return the likely role for a configuration: standby with HA or a shared edits directory, else secondary.
+    """Return the likely role for a configuration: standby with HA or a shared edits directory, otherwise secondary.
 
     Hadoop's secondary refuses to start in HA, and a standby cannot work without shared edits.
     """

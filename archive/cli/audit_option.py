@@ -1,4 +1,4 @@
-"""The option --audit, which selects audit logs of a NameNode by patterns."""
+"""The --audit option, which selects audit logs of a NameNode by patterns."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _put_name(out, pos, tree, style, key, number, count):
         return put_pool(out, pos, tree, styles[style, 2] + number)
     pos = put_pool(out, pos, tree, styles[style, 2])
     if styles[style, 0] == DECIMAL:
-        # as many digits as the largest number of the directory
+        # as many digits as the largest number in the directory
         pos = put_decimal(out, pos, number, max(styles[style, 1], _digits(count - 1)))
     elif styles[style, 0] == DATE:
         pos = _put_date(out, pos, _FIRST_DAY + number)

@@ -1,8 +1,8 @@
 """Record of the archives that a daemon has filled, in a file next to the `current` folder of each storage directory.
 
 If a recorded location does not contain an archive, the archive is missing, for example because its file system is not
-mounted. The daemon must not begin a new archive there. The file contains only digests of the locations, because a URL
-may contain a password.
+mounted. In this case, the daemon must not begin a new archive there. The file contains only digests of the locations,
+because a URL may contain a password.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_format import encode_header
 
-# limits the tail while a cluster is idle and its segments contain only START and END operations
+# limit of the tail in an idle cluster, whose segments contain only START and END operations
 _MAX_TAIL = 256
 
 
@@ -43,7 +43,7 @@ class _OpenFile:
 
 
 class JournalSpool:
-    """Segment files of the journal `source` in the initially empty `folder`; not thread-safe."""
+    """Copies of the journal's edits as segment files in `folder`, which must be empty at first; not thread-safe."""
 
     def __init__(self, source: EditSource, folder: Path) -> None:
         self._source = source
@@ -91,7 +91,7 @@ class JournalSpool:
         return self._source.finalized_txid()
 
     def update(self, layout_version: int) -> None:
-        """Copy the journal's new transactions, and skip transactions that it has purged.
+        """Copy the journal's new transactions, and skip transactions that the journal has purged.
 
         Args:
             layout_version: layout version of new files.
@@ -134,8 +134,8 @@ class JournalSpool:
             self._open.out.flush()
 
     def _has_news(self) -> bool:
-        """Return whether the journal may have new operations. Query the journal only if a comparison would read several
-        segments.
+        """Return whether the journal may have new operations. If a comparison reads only one segment, return True
+        without a query.
         """
         if not self._tail or (self._open is not None and self._open.first <= self._tail[0].txid):
             return True
@@ -152,14 +152,14 @@ class JournalSpool:
         if self._tail:
             return txid
         if txid == self._begin and self._finished:
-            # nothing shows whether the journal continues the copies
+            # without a common operation, it is unknown whether the journal continues the copies
             self.begin(txid)
         self._finish()
         self._next = txid
         return txid
 
     def archived(self, txid: int) -> None:
-        """Remove finished files that are archived up to `txid` and are not needed to recognise the history."""
+        """Remove finished files with transactions up to `txid` that are not needed to recognise the history."""
         while len(self._finished) > 1 and any(identifying for _, identifying in self._finished[1:]):
             path, _ = self._finished[0]
             if int(path.name.rpartition("-")[2]) > txid:

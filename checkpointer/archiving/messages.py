@@ -26,7 +26,7 @@ class ArchiveSource:
         storages: `current` folders with VERSION.
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: transaction id of the node's newest image; a new archive of a journal begins after it.
-        image: newest image that is confirmed to belong to the cluster's present past, None if there is none.
+        image: newest image that is confirmed to belong to the cluster's present past, or None if no image is confirmed.
         confirmations: number of confirmations of an image; each confirmation applies to the history archived at that
             time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.

@@ -1,4 +1,4 @@
-"""Fetch of a backup image: verifies and stores the image of the first NameNode that sends an intact image."""
+"""Fetch of a backup image from the first NameNode that sends an intact image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FetchOptions:
     """Options of a fetch. `bandwidth` is in bytes per second, or 0 if unlimited; `timeout` is in seconds for each step.
 
     Attributes:
-        txid: transaction id of the image; None means the newest.
+        txid: transaction id of the image; None means the newest image.
         keep: number of images to keep; 0 keeps all.
         deep: whether to check every record of the image before it is stored.
         user: the user name for the NameNode's RPC server.
@@ -126,8 +126,8 @@ def fetch_image(
 
 
 def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[str]:
-    """Return a note if the NameNode is not active and has later edits than its newest image, which a standby may not
-    have replaced for a long time.
+    """Return a note if the NameNode is not active and has edits after its newest image. A standby can have an old image
+    for a long time.
     """
     state = ask_state(source, user=options.user, timeout=options.timeout)
     if source.rpc is None or state is None or state is HAState.ACTIVE:

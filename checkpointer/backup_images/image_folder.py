@@ -35,7 +35,7 @@ def surplus(
     `keep` is 0, no image is removed.
 
     `current` is the image that the NameNode sent. If the NameNode was `set_back`, images with higher txids belong to
-    its lost past. Then the newest `keep` images of each past remain.
+    its lost past. In this case, the newest `keep` images of each past remain.
     """
     if not keep:
         return []
@@ -162,7 +162,7 @@ class ImageFolder:
         removed = []
         try:
             for image in surplus(self.images(), keep, current, set_back=set_back):
-                # remove the image first, so every file with an image's name stays complete
+                # remove the image first, so that every file with an image's name remains complete
                 for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
                     (self.root / name).unlink(missing_ok=True)
                 removed.append(image.path)

@@ -1,4 +1,4 @@
-"""Query for the image that a NameNode would send; it reads the headers of GET /imagetransfer without the body."""
+"""Query for the image that a NameNode would send, which reads only the headers of GET /imagetransfer."""
 
 from __future__ import annotations
 

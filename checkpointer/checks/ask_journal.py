@@ -71,7 +71,8 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Query the nodes without the open segment again, because the segment may have just begun; return all responses.
+    """Query the nodes that lack the open segment again, because the segment may have only just begun; return all
+    responses.
 
     If a node does not respond again within `left` seconds, use its first response.
     """
@@ -86,8 +87,8 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
-    """Return the union of the nodes' segments, without those of another namespace. Without a majority, return an error,
-    because a minority may lack finalized segments.
+    """Return the union of the nodes' segments, except segments of another namespace. Without a majority, return an
+    error, because a minority may lack finalized segments.
     """
     asked = list(nodes)
     answering = [node for node in asked if not node.fault and node.same_namespace is not False]

@@ -29,7 +29,7 @@ def ask_directories(roots: Sequence[Path], limit: float, others: Sequence[Path] 
     directories.
 
     Args:
-        others: other directories of the same daemon, whose contents show whether a directory has lost its own.
+        others: other directories of the same daemon, whose contents show whether a directory has lost its contents.
     """
     answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
     found = {

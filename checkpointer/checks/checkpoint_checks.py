@@ -173,7 +173,8 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
-    """Return the state of a standby that lacks edits up to `missing_to` after its image, and the consequence.
+    """Return the check's state for a standby that lacks edits after its image up to `missing_to`, and describe the
+    consequence.
 
     Edits can be missing because a standby makes no images while another daemon leads, and the NameNode purges old
     edits.

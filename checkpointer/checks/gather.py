@@ -25,7 +25,7 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
-# a query makes up to three consecutive calls; a slow last call must not cost the responses of the earlier calls
+# a query makes up to three consecutive calls; a slow last call must not discard the responses to the earlier calls
 _CALLS = 3
 
 

@@ -208,7 +208,8 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that each disk has space for two images as large as the newest, plus `dfs.namenode.resource.du.reserved`.
+    """Check that each disk has space for two images as large as the newest image, plus
+    `dfs.namenode.resource.du.reserved`.
 
     A directory that contains only edits needs only the reserved space. Command-line thresholds apply to both kinds.
     Each disk also needs some free inodes.

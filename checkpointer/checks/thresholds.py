@@ -60,7 +60,7 @@ class Thresholds:
         return next(filter(None, starmap(_disorder, given)), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
-        """Return the thresholds of the check `name`; `warning` and `critical` are its defaults.
+        """Return the thresholds of the `name` check; `warning` and `critical` are its defaults.
 
         An operator's threshold replaces a contradicting default. One exception: for space, the default of --critical
         replaces a lower --warning, because the next checkpoint needs this space.

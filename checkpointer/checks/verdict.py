@@ -1,4 +1,4 @@
-"""The result of a check: state, one sentence, details and measured values (monitoring plugins' guidelines)."""
+"""The result of a check, in the form of Monitoring Plugins: state, one sentence, details and measured values."""
 
 from __future__ import annotations
 

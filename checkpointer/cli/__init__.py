@@ -66,7 +66,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command. For a known error, print its message and next step; with --json, print an object."""
+    """Run the command. For a known error, print its message and next step, or a JSON object with --json."""
     collect_garbage_rarely()
     # otherwise, garbage collection at the interpreter's exit would visit all imported modules
     atexit.register(gc.freeze)

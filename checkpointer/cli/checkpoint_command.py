@@ -115,7 +115,7 @@ def _cancel_query(reason: str, minutes: float | None) -> dict[str, str]:
 
 
 def _report(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Print the daemon's response, and exit with its code unless that is 0."""
+    """Print the daemon's response, and exit with its exit code unless this code is 0."""
     code = int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else ExitCode.FAILURE))
     next_step = answer.get("hint") or _LOG_HINT
     if as_json:
@@ -135,8 +135,8 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _refusing(daemon: DaemonAddresses, limit: float) -> dict[str, float]:
-    """Return the NameNodes that refuse an image now, with the time at which they will accept one, in seconds since the
-    epoch.
+    """Return the NameNodes that refuse an image now, each with the time at which it will accept an image, in seconds
+    since the epoch.
 
     Raises:
         NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait forever.

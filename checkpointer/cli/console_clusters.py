@@ -20,7 +20,8 @@ Questions = Mapping[str, Callable[[], Sequence[PeerAnswer]]]
 
 
 def console_clusters(conf_dirs: Sequence[Path]) -> Questions:
-    """Return functions that query the nodes of each cluster, by its name; the first configuration determines the login.
+    """Return functions that query the nodes of a cluster, by the cluster's name; the first configuration determines the
+    login.
 
     Raises:
         ConfigurationError: all configurations are faulty.
@@ -39,7 +40,7 @@ def console_clusters(conf_dirs: Sequence[Path]) -> Questions:
 
 
 class _Login:
-    """The login of this process. It is repeated until the configuration in `conf_dir` is not faulty."""
+    """The login of this process, which is repeated until the configuration in `conf_dir` is valid."""
 
     def __init__(self, conf_dir: Path) -> None:
         self._conf_dir = conf_dir
@@ -63,7 +64,7 @@ class _Cluster:
     """A cluster. Only one thread at a time may call `ask`.
 
     Attributes:
-        name: name of the cluster; only the directory if the configuration was faulty at the start.
+        name: name of the cluster, or the directory if the configuration was faulty at the start.
         fault: fault of the configuration at the start, None if there was none.
     """
 

@@ -45,7 +45,7 @@ class NoAnswerError(TransferError):
 
 
 def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
-    """Add the option --role, whose default is None; `text` is its help."""
+    """Add the --role option, whose default is None; `text` is its help."""
     names = click.Choice([role.value for role in Role])
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
 
@@ -69,13 +69,13 @@ def find_daemon(conf_dir: Path, role: Role | None, *, warns: bool = True) -> Dae
 
 
 def find_again(known: DaemonAddresses, conf_dir: Path, role: Role | None) -> DaemonAddresses:
-    """Return the addresses in the present configuration, then the `known` addresses, with its faults."""
+    """Return the addresses and faults of the present configuration, with the `known` addresses last."""
     try:
         found = find_daemon(conf_dir, role, warns=False)
     except ConfigurationError as error:
         return replace(known, faults=error.faults)
     except HdfsError:
-        # the previous login remains, and a request reports why it is not sufficient
+        # keep the previous login; a request reports why this login is not sufficient
         return known
     return replace(found, urls={**found.urls, **known.urls})
 

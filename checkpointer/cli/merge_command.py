@@ -25,8 +25,8 @@ from site_config.engine_settings import EngineChoice, EngineSettings, engine_set
 from site_config.keys import SHARED_EDITS_DIR
 from site_config.merge_settings import memory_limit, merge_settings
 
-# memory for everything but the tables: together with the overhead that a memory limit adds for threads, 200 MB, or a
-# quarter of a large limit, because a backlog of edits also needs memory for each changed directory
+# Memory for everything except the tables: 200 MB, including the overhead that a memory limit adds for threads. The
+# margin of a large limit is a quarter, because a backlog of edits also needs memory for each changed directory.
 _MIN_BESIDE_TABLES = 136 << 20
 _IN_USE_HINT = (
     "Leave that process alone: it may be the NameNode, for which a daemon makes the checkpoints. --dry-run also works "

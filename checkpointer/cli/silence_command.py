@@ -1,4 +1,4 @@
-"""`checkpointer silence`: silence a kind of alarm; also the parts that `checkpointer acknowledge` shares."""
+"""`checkpointer silence`: silence a kind of alarm. `checkpointer acknowledge` shares parts of this module."""
 
 from __future__ import annotations
 

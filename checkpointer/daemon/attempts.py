@@ -179,8 +179,8 @@ class CheckpointAttempts:
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
-                # Another daemon may have made images in the meantime, so the past to compare our state with may be
-                # purged.
+                # Another daemon may have made images in the meantime, so the edits with which our state must be
+                # compared may have been purged.
                 operation = self.faults.fetch
                 self._keep_up()
                 operation = None

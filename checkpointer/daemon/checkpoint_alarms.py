@@ -23,7 +23,7 @@ _SAVE = "save"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
+    """Status of checkpoints at one moment; times are in seconds since the epoch, and `period` is in seconds.
 
     Attributes:
         progress: last known progress; None at first. `fault` is the reason why the progress is unknown now; None if the
@@ -66,8 +66,8 @@ class CheckpointStatus:
 
 
 def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
-    """Return the alarms about the role, its checkpoints and its uploads; none if the configuration allows no
-    checkpoints, because earlier faults then never end.
+    """Return the alarms about the role, its checkpoints and its uploads. If the configuration allows no checkpoints,
+    return no alarms, because earlier faults would never end.
     """
     if status.switched_off:
         return []

@@ -59,8 +59,8 @@ def decide(
 class CheckpointSchedule:
     """Period and retries of one daemon; only the thread that attempts checkpoints changes them.
 
-    The period begins with the newest image on disk, regardless of the daemon that wrote it and of restarts. Without an
-    image, a checkpoint is due immediately.
+    The period begins with the newest image on disk, regardless of restarts and of the daemon that wrote the image.
+    Without an image, a checkpoint is due immediately.
 
     Args:
         clock: monotonic seconds.

@@ -105,7 +105,7 @@ class ChildQueue:
         return self._child is not None
 
     def offer(self, task: ChildTask) -> None:
-        """Run the task as the next task."""
+        """Make the task the pending task, which runs next."""
         with self._changed:
             if self._stopped:
                 return

@@ -3,7 +3,8 @@ wait.
 
 The process has a low priority and limited memory. All state is in the reports' folder, so each day has at most one
 complete report, even after a restart. Only the reporter's thread accesses the folder, because its file system may hang.
-A failure remains visible until a report succeeds. The first checkpoint at least an hour later retries.
+A failure remains visible until a report succeeds. The first checkpoint at least an hour after a failure retries the
+report.
 """
 
 from __future__ import annotations

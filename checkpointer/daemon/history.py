@@ -45,8 +45,8 @@ class DaemonHistory:
             self._failed(bug)
 
     def observe(self) -> None:
-        """Append the events since the last poll, derived from the difference of the states. Only one thread at a time
-        may call this method.
+        """Append the events since the last poll, derived from the difference between the states. Only one thread at a
+        time may call this method.
         """
         try:
             self._begin()
@@ -95,7 +95,7 @@ def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:
 
 
 def history_blueprint(history: DaemonHistory) -> Blueprint:
-    """Return the blueprint of GET /history; its parameter `days` limits the entries."""
+    """Return the blueprint of GET /history; its `days` parameter limits the entries."""
     blueprint = Blueprint("history", __name__)
 
     @blueprint.get("/history")

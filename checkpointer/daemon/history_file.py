@@ -1,7 +1,7 @@
 """The history file of each storage directory: an append-only file of JSON lines next to `current`.
 
-A file that reaches its size limit is renamed and replaces the older file, which limits the total size. Without a sync
-of appends, the last line may be missing or torn after a crash; readers skip torn lines. A fault of the history never
+A file that reaches its size limit is renamed and replaces the older file, which limits the total size. Appends are not
+synced, so the last line may be missing or torn after a crash; readers skip torn lines. A fault of the history never
 affects a checkpoint.
 """
 

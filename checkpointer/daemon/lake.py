@@ -142,5 +142,5 @@ class LakeAppender:
 
 
 def find_module() -> str:
-    """Return the module that writes lakes, which an installed distribution registers; "" if none does."""
+    """Return the module that writes lakes, which an installed distribution registers, or "" if there is none."""
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")

@@ -334,7 +334,8 @@ class _Daemon:
         reload_changed_stores()
         self._service.configuration_fault = ""
         self._config = config
-        # The role first: an attempt that begins in between may be refused, but does not merge by the old rules.
+        # Reconfigure the role first. An attempt that begins before the next line may be refused, but uses the new
+        # rules.
         self._role.reconfigure(self._config)
         self._service.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)

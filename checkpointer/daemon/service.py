@@ -1,6 +1,6 @@
 """The checkpoint service of a daemon's role: triggers, cancellation, and views of its status.
 
-The lock `_running` serialises checkpoints and uploads. A poll that finds it held returns BUSY and tries again at the
+The `_running` lock serialises checkpoints and uploads. A poll that finds it held returns BUSY and tries again at the
 next poll. A request waits for the running attempt and returns its result. `CheckpointAttempts` makes the attempts,
 `CheckpointSchedule` determines their times, and `Cancellation` stops them.
 

@@ -169,7 +169,7 @@ class ShadowComparer:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Compare each NameNode's newest image unless it was compared before, and log the summary of a past week.
+        """Compare each NameNode's newest image unless it was compared before, and log a summary of each completed week.
 
         Raises:
             HdfsError: an image could not be fetched, made or compared; later calls will retry with increasing delays.

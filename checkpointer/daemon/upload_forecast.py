@@ -70,7 +70,7 @@ class UploadForecast:
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
-        # lead of each NameNode's clock, which changes rarely so that the times of one image remain equal
+        # lead of each NameNode's clock; small changes are ignored, so that the times of one image remain equal
         self._clock_ahead: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
@@ -94,14 +94,14 @@ class UploadForecast:
                         alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
                         now = self._wall()
                         self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
-        # only now, because an attempt may run at the same time
+        # set this last, because an attempt may run at the same time
         self.updated = True
 
     def settings_fault(self, cancelled: Callable[[], bool]) -> str:
         """Describe how the active NameNode's settings of replay differ from ours; "" if they are equal or unknown.
 
-        While no NameNode is known to be active, a former active NameNode that does not answer counts as active, and as
-        having its former settings.
+        While no NameNode is known to be active, the last active NameNode is assumed to be active with unchanged
+        settings if it does not answer.
 
         Raises:
             TransferCancelledError: `cancelled()` became true.
@@ -184,7 +184,7 @@ class UploadForecast:
         return any(_is_newer(new, old) for new, old in pairs)
 
     def has_newer(self, address: str, txid: int) -> bool:
-        """Return whether a NameNode has received an image from another daemon that is newer than `txid`."""
+        """Return whether a NameNode has received an image newer than `txid` from another daemon."""
         with self._lock:
             new, old = self._last.get(address), self._own.get(address)
         return new is not None and old is not None and _is_newer(new, old) and (new.last_txid or -1) > txid
@@ -213,8 +213,8 @@ class UploadForecast:
         return "" if known is None else known.state
 
     def unread_edits(self, txid: int) -> str:
-        """Describe the edits after `txid` in the active's open segment, which a standby does not read; "" if there are
-        none.
+        """Describe the edits after `txid` in the active NameNode's open segment, which a standby does not read; "" if
+        there are none.
         """
         with self._lock:
             found = [each.written_txid for each in self._known.values() if each.state == _ACTIVE]

@@ -204,8 +204,8 @@ class Leadership:
             if known is None:
                 _LOG.exception("the request for the leadership lock failed")
                 known = HdfsError(f"{type(fault).__name__}: {fault}")
-            # The silence begins now, because this process may have slept. `check_backend` has recorded a longer
-            # silence.
+            # The silence begins now, because this process may have slept. If the silence is longer, `check_backend` has
+            # already recorded its start.
             state = self._state.silent(self._clock(), Alarm(known.message, known.hint))
         else:
             ours = held is not LockOutcome.HELD_BY_OTHER

@@ -44,7 +44,7 @@ class LockBackend(Protocol):
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
         """Acquire the lock if it is free. If another daemon holds the lock and its entry is readable, also return that
-        other daemon.
+        daemon.
 
         Raises:
             HdfsError: the backend cannot be queried.
@@ -86,8 +86,8 @@ class ZooKeeperLock:
         self._znodes.close()
 
 
-# content of the lock files that this process holds, by device and inode: closing any descriptor of such a file releases
-# its lock
+# content of the lock files that this process holds, by device and inode. Such a file must not be opened again, because
+# closing any of its descriptors releases the lock.
 _held: dict[tuple[int, int], bytes] = {}
 
 

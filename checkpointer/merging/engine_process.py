@@ -108,7 +108,7 @@ def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult
 
 
 def _clean(folders: Sequence[Path]) -> None:
-    """Remove the leftovers of a killed merge in `current` folders, whose locks the caller holds."""
+    """Remove the leftovers of a killed merge in `current` folders; the caller holds the folders' locks."""
     for folder in folders:
         try:
             clean_leftovers(folder)

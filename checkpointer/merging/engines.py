@@ -1,6 +1,6 @@
 """Engines that make a checkpoint from an image and segments: the local engine, and engines of other packages.
 
-An engine's entry point in the group `checkpointer.engines` has the engine's name. It is a callable that accepts
+An engine's entry point in the `checkpointer.engines` group has the engine's name. It is a callable that accepts
 `SparkSettings` and returns a `MergeEngine`.
 """
 

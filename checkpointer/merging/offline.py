@@ -93,7 +93,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
 
 
 def check_image(plan: MergePlan, *, layout_version: int | None = None, allow_unknown_layout: bool = False) -> None:
-    """Check the digest and the frame of the plan's image, and the requested layout, when there is nothing to merge.
+    """Check the digest and the frame of the plan's image and the requested layout, if there is nothing to merge.
 
     Raises:
         ImageFormatError: the image is damaged, or the layout does not exist.

@@ -22,7 +22,9 @@ class StoredRole(ABC):
 
     @abstractmethod
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if unknown."""
+        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if this is
+        unknown.
+        """
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()
@@ -31,7 +33,7 @@ class StoredRole(ABC):
         return self._storage.current_folders()
 
     def serving_folders(self) -> list[Path]:
-        # these roles set the images of a lost past aside at once
+        # these roles immediately set the images of a lost past aside
         return self.image_folders()
 
     def latest_image(self) -> Path:

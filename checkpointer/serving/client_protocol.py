@@ -41,9 +41,7 @@ _RETRY_ON_ACTIVE: Final = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
 MAX_FRAME: Final = 64 << 10
 """Maximum size of a request in bytes; a read contains a path and a few names."""
 MAX_FRAME_OF_NAMENODE: Final = 4 << 20
-"""Maximum at the address of a NameNode, where large requests such as concat arrive and must receive
-StandbyException.
-"""
+"""Maximum size at the address of a NameNode, where large requests such as concat must receive StandbyException."""
 _RENEWS_ALWAYS: Final = "go-hdfs-"
 """Name prefix of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
 internal/rpc/namenode.go). After StandbyException, such a client avoids the node for 5 s. Other clients renew leases

@@ -54,7 +54,7 @@ class LiveNamespace:
 
     Args:
         role: role that maintains the namespace and reports its lag.
-        owner: short name of this process's user, who is a superuser, like the NameNode's user on a NameNode.
+        owner: short name of this process's user, who is a superuser, as the NameNode's user is on a NameNode.
         authenticated: whether callers are authenticated.
         user_of: returns the short name of a principal or raises ValueError; None if the cluster does not use Kerberos.
         groups_of: returns the groups of a user.

@@ -1,7 +1,8 @@
 """Logins with delegation tokens, which this node checks with the replayed namespace, as an observer NameNode does.
 
 The namespace contains the active NameNode's tokens and the master keys that signed them, as of the applied edits. Later
-edits may issue or renew a token that is unknown or expired here, so this node refers the client to the active NameNode.
+edits may issue or renew a token that is unknown or expired on this node, so this node refers the client to the active
+NameNode.
 """
 
 from __future__ import annotations

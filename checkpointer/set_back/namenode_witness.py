@@ -104,7 +104,8 @@ class NamenodeWitness:
         self._all_edits: EditLogManifest | None = None
 
     def segments(self, from_txid: int) -> Sequence[_NameNodeSegment]:
-        # All segments are requested, because a NameNode omits a segment if the requested txid is not its first.
+        # Request all segments, because a NameNode omits a segment if the requested txid is not the segment's first
+        # txid.
         return [
             _NameNodeSegment(log.first, log.last, self._head)
             for log in self._fetch_manifest().logs

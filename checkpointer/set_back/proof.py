@@ -94,7 +94,9 @@ class Witness(Protocol):
         """
 
     def lives(self) -> Mapping[str, int]:
-        """Return the start times of the NameNodes' processes by address; omit NameNodes that do not report theirs."""
+        """Return the start times of the NameNodes' processes by address; omit NameNodes that do not report a start
+        time.
+        """
 
     def active_life(self) -> tuple[str, int] | None:
         """Return the active NameNode's address and the start time of its process; None if they are unknown."""

@@ -1,5 +1,5 @@
-"""The file `provenance.json` next to images, which contains the edit log's runs at the end of each image for the next
-start of the daemon.
+"""The file `provenance.json` next to images, which the daemon reads at its start. It contains the edit log's runs at
+the end of each image.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def held_images(folders: Sequence[Path]) -> list[ImageId]:
 
     Raises:
         OSError: a folder cannot be read.
-        ImageFormatError, ImageStorageError: a digest file was damaged or removed just now.
+        ImageFormatError, ImageStorageError: a digest file has just been damaged or removed.
     """
     listed = [image for folder in folders for image in list_images(folder) if image.has_md5 and not image.rollback]
     found = {image.txid: image.path for image in usable_images(listed)}

@@ -135,7 +135,8 @@ class PastWatch:
             runs = recorder.unproven()
         # The bounds of segments are known without reading the open segment.
         witness = self._witness(runs if full else ())
-        # Queried before the comparison: a process that is still running afterwards ran throughout the comparison.
+        # Query this before the comparison, because a process that is still running afterwards ran throughout the
+        # comparison.
         lives = witness.lives() if deep else {}
         verdict = prove(
             runs,
@@ -218,6 +219,8 @@ class PastWatch:
 
 
 def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the active NameNode's process if it is one of `lives`, so that its past is the same; otherwise None."""
+    """Return the active NameNode's process if it is one of `lives`, so that its past is unchanged; otherwise, return
+    None.
+    """
     life = witness.active_life()
     return life if life is not None and life in lives.items() else None

@@ -82,7 +82,7 @@ class StorageDirectories(DirectorySet):
     def verified_image(self) -> ImageCopy:
         """Return the first copy of the newest usable image whose frame and digest are correct.
 
-        Do not read a single copy, because its later reader detects and reports faults.
+        If there is only one copy, return it without reading it, because its later reader detects and reports faults.
 
         Raises:
             StorageError: no image exists, or every copy is damaged.
@@ -162,7 +162,7 @@ class StorageDirectories(DirectorySet):
                 )
 
     def unformat(self) -> None:
-        """Undo a `format` that no stored image followed.
+        """Undo a `format` after which no image was stored.
 
         Raises:
             StorageError: a directory contains images or edits, or cannot be written.

@@ -5,11 +5,12 @@ file to it.
 
 This module prevents these faults:
 
-- Old contents of a returning directory are mistaken for the newest. The module compares them with the directories that
+- Old contents of a returning directory are mistaken for the newest contents. The module compares them with the
+directories that
   remained in use (`stale_contents`), which the records name (`directory_history`). If none of these directories can be
   used now, a directory with older images does not replace them.
 - A directory is formatted while its file system is not mounted. An empty directory that may have contained images is
-  formatted only if the operator creates an empty folder `current` in it.
+  formatted only if the operator creates an empty `current` folder in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A set of storage directories with their locks and states.
 
 Each directory is in use or dropped. The set drops a faulty directory, at startup or later, if another directory works.
-Startup fails if another process holds a lock, if a directory is foreign, or if a file is from a newer release.
+Startup fails if another process holds a lock, if a directory belongs to another node, or if a newer release wrote a
+file.
 """
 
 from __future__ import annotations

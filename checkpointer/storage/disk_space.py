@@ -16,7 +16,7 @@ from hadoop_common.quantities import counted
 # for VERSION and digest files, and for a first image of unknown size
 MIN_FREE_SPACE = 1 << 20
 MIN_FREE_INODES = 16
-"""For the files of a checkpoint and their temporary names."""
+"""Number of inodes for the files of a checkpoint and their temporary names."""
 _BLOCK = 512  # unit of st_blocks in bytes
 FREE_SPACE_HINT = "Free space on that disk, or correct the permissions."
 SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."

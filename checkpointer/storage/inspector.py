@@ -95,7 +95,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
 
 
 def read_storage_info(directory: Path) -> StorageInfo:
-    """Read the VERSION of the storage directory `directory`.
+    """Read the VERSION of a storage directory.
 
     Raises:
         StorageError: the file does not exist or cannot be read.

@@ -1,7 +1,7 @@
 """Images and edits that are set aside instead of deleted, so that an operator can examine them.
 
 Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode, for example because
-every image is damaged, are moved to `not_compared`, because the NameNode may still have their past.
+every image is damaged, are moved to `not_compared`. The NameNode may still have their past.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ def link_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | N
     """Link the files that `set_aside` moves into a folder below `root`/`parent`, before the NameNode's image replaces
     an image of the same name.
 
-    After a kill, the folder contains the whole lost past: as soon as the NameNode's image is stored, retention may
-    purge the files in `root`/current. They remain there until `set_aside`, so that the directory still has an image
-    after a kill or a failed fetch. On a file system without hard links, move the files.
+    If the process is killed, the folder still contains the whole lost past, although retention may purge the files in
+    `root`/current as soon as the NameNode's image is stored. They remain there until `set_aside`, so that the directory
+    still has an image if the process is killed or the fetch fails. On a file system without hard links, move the files.
 
     Args:
         parent, only: see `set_aside`.
@@ -141,7 +141,9 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -> None:
-    """Link a file of `current` with its digest file, if any, into the folder `target`, unless the file is there."""
+    """Link a file of `current` with its digest file, if any, into the folder `target`, unless `target` contains the
+    file.
+    """
     try:
         for each in (*digests, name):
             if not (target / each).exists():
@@ -158,7 +160,7 @@ def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -
 
 
 def _move(source: Path, target: Path) -> None:
-    # a rename to another link of the same file would keep both links
+    # a rename to another link of the same file would leave both links
     if _is_same(source, target):
         source.unlink()
     else:

@@ -213,7 +213,7 @@ def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:
 
 
 def first_intact(copies: Sequence[StoredImage]) -> ImageCopy:
-    """Return the first copy with a correct frame and digest; do not read a single copy.
+    """Return the first copy with a correct frame and digest. If there is only one copy, return it without reading it.
 
     Raises:
         StorageError: every copy is damaged.

@@ -137,7 +137,7 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """Return a response body's text in one short line, without HTML and stack trace."""
+    """Return a response body's text in one short line, without HTML or a stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))

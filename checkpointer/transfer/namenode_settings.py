@@ -1,7 +1,7 @@
 """A NameNode's settings, which its web server reports at /conf, and their comparison with our settings of replay.
 
 Operations do not contain the settings of replay. An image that was replayed with other settings differs from the
-NameNode's namespace, and later edits may not apply to it: a NameNode that starts from such an image may stop.
+NameNode's namespace. A NameNode that starts from this image may stop, because it may be unable to apply later edits.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def ask_settings(base_url: str, *, timeout: float, cancel: Callable[[], bool] = 
 def difference(theirs: NamenodeSettings, rules: ReplayRules) -> str:
     """Describe the first setting of replay that differs from ours; "" if there is none."""
     ours = {
-        # a release that knows these keys lists them among its values, at least with their defaults
+        # a release that supports these keys lists them among its values, at least with their defaults
         SNAPSHOT_CAPTURE_OPENFILES.name: rules.capture_open_files,
         SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE.name: rules.skip_access_time_changes,
     }

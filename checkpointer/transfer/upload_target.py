@@ -48,14 +48,15 @@ class UploadTarget:
         settled: newest image of each kind that no longer needs to be offered.
         refused: newest image of each kind that the NameNode refused and does not have.
         held: newest checkpoint that the NameNode is known to have; -1 if unknown.
-        result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
-            active.
+        result: result of the last offer; "never" before the first offer, "standby" if the NameNode reported that it is
+            not active.
         error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.
         not_before: time on the uploader's monotonic clock, in seconds, before which the uploader makes only forced
             offers.
-        rollback_after: the same for a rollback image that the NameNode refused, or whose transfer failed.
+        rollback_after: time on the same clock before which the uploader does not offer a rollback image that the
+            NameNode refused, or whose transfer failed.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
         sent, total: bytes sent and size of the image that is being transferred; None if no image is being transferred.
@@ -124,7 +125,7 @@ class UploadTarget:
 
         `refusal` is the reason why the NameNode refused the image. Hadoop never accepts an image at a txid that it
         refused as too recent. Therefore, an image refused as too recent is also settled, and only a newer image can
-        follow. A rollback image has no successor, so the uploader offers a refused rollback image again: the concurrent
+        follow. A rollback image has no successor, so the uploader offers a refused rollback image again. The concurrent
         upload that caused the refusal may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE

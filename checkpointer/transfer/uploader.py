@@ -9,11 +9,11 @@ An offer ends in one of these ways:
 - Failed: the checkpointer repeats the offer after an increasing delay.
 - Not made: before, during or after the transfer, the NameNode reported that it is not active.
 
-A NameNode may refuse our image because it has another checkpointer's image. Then this checkpointer is not primary for
-the NameNode, and offers nothing to it for a while. This module prevents these faults:
+A NameNode may refuse our image because it has another checkpointer's image. In this case, this checkpointer is not
+primary for the NameNode, and offers nothing to it for a while. This module prevents these faults:
 
-- An image is sent that was not confirmed immediately before, or to a NameNode that is known to have other settings of
-  replay, or that does not answer when they are compared.
+- An image is sent that was not confirmed immediately before.
+- An image is sent to a NameNode whose settings of replay differ, or which does not answer when they are compared.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
 - A fault at one target aborts a transfer to another target.
 - An image is sent in shadow mode.
@@ -50,7 +50,7 @@ _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 _WATCH_SECONDS = 5.0
 # maximum wait for a NameNode's settings; a NameNode that does not answer in time receives no image
 _SETTINGS_SECONDS = 20.0
-# maximum number of rounds, one for each failover during an offer; the next poll serves the remaining NameNodes
+# maximum number of rounds, one for each failover during an offer; the next poll offers the image to the other NameNodes
 _MAX_ROUNDS = 3
 
 # Returns whether the NameNode at an HTTP address accepts images now; None if unknown.
@@ -201,7 +201,7 @@ class Uploader:
     @policy.setter
     def policy(self, policy: UploadPolicy) -> None:
         self._policy = policy
-        # One throttle for all targets, so that several standbys do not multiply the load.
+        # Use one throttle for all targets, so that several standbys do not multiply the load.
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
@@ -268,7 +268,7 @@ class Uploader:
                     pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set(), began): each
                     for each in transfers
                 }
-                # A daemon thread, because it may wait for a NameNode that does not answer.
+                # Use a daemon thread, because it may wait for a NameNode that does not answer.
                 threading.Thread(target=self._watch, args=(running, ended), name="upload-watch", daemon=True).start()
                 for future in as_completed(running):
                     try:

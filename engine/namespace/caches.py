@@ -32,19 +32,19 @@ class CacheManager:
         self._header = header
         self._hadoop3 = hadoop3
         pools = [reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools)]
-        # Images of Hadoop 2.7 lack a pool's maxRelativeExpiry; Hadoop 2.10 stores this field in the same layout.
+        # Hadoop 2.7 images lack a pool's maxRelativeExpiry; Hadoop 2.10 stores this field in the same layout.
         self._writes_expiry = hadoop3 or any(pool.HasField("maxRelativeExpiry") for pool in pools)
         # Keyed by the name in edits; the image contains "?" instead of a lone surrogate.
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
         self._directives = {directive.id: directive for directive in directives}
-        # Attributes of pools that images of the release cannot store: (maxRelativeExpiry, defaultReplication).
+        # Pool attributes that the release's images cannot store: (maxRelativeExpiry, defaultReplication).
         self._unsaved: dict[str, tuple[int, int]] = {}
         reader.finish()
         self.changed = False
 
     def copy_unsaved_from(self, before: CacheManager) -> None:
-        """Copy the attributes of pools that images lack from another manager of the same pools."""
+        """Copy the pool attributes that images do not contain from another manager of the same pools."""
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 
     def pools(self) -> list[CachePoolInfo]:

@@ -38,7 +38,7 @@ class CreatedLists:
 
     @property
     def may_be_inconsistent(self) -> bool:
-        """Whether `changes_since` may raise for any directory."""
+        """Whether `changes_since` may raise an error for any directory."""
         return bool(self._strays) or bool(self._shared) or self._diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
@@ -62,7 +62,7 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a created name belongs to a ghost; a NameNode terminates if another inode gets the name."""
+        """Return whether a created name belongs to a ghost; if another inode receives the name, a NameNode stops."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
@@ -94,7 +94,7 @@ class CreatedLists:
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Check the diff that created an inode before the inode loses its name, which snapshots retain.
+        """Check the diff that created an inode, before the inode loses a name that snapshots retain.
 
         Raises:
             InconsistentNamespaceError: the diff contains an older reference to the inode, or the inode is a symlink to
@@ -206,7 +206,7 @@ class CreatedLists:
                     self.changes_since(directory, snapshot_id)
 
     def check_moved(self, row: int, latest: int) -> None:
-        """Check the directories below an inode that moves away from a name in the newest snapshot.
+        """Check the directories below an inode that is about to lose its name in the newest snapshot by a move.
 
         Hadoop 2.7 computes the quota usage of these directories.
 
@@ -225,7 +225,7 @@ class CreatedLists:
         return [directory for directory in left if self._diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
-        """Return the ids of the snapshots that count an inode's quota usage; `CURRENT_STATE` is the present state.
+        """Return the ids of the snapshots in which an inode's quota usage counts; `CURRENT_STATE` is the present state.
 
         Args:
             known: results by row, which are reused and extended.

@@ -1,4 +1,4 @@
-"""The namespace quota that Hadoop's loader gives to a directory with storage type quotas only.
+"""The namespace quota that Hadoop's loader gives to a directory that has only storage type quotas.
 
 Replay maintains only quotas, not their usage. An image contains no usage, because a NameNode computes the usage when it
 loads the image.
@@ -14,7 +14,7 @@ MAX_QUOTA = (1 << 63) - 1
 
 
 def set_row_default(table: InodeTable, row: int) -> None:
-    """Set the largest namespace quota of a directory that has only storage type quotas."""
+    """Set the namespace quota of a directory that has only storage type quotas to the largest possible value."""
     limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
     if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
         table.ns_quota[row] = MAX_QUOTA

@@ -81,7 +81,7 @@ class DiffDecoder:
     """Decoder of the diffs of one inode at a time.
 
     Args:
-        load: returns the rows of inode ids.
+        load: returns the rows of the given inode ids.
         place: notes the directory of a row.
         references: references that deleted lists may contain.
         note_older: called when older diffs of a directory are decoded, with the directory's row, these diffs, and the
@@ -140,7 +140,7 @@ class DiffDecoder:
         return diffs
 
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
-        """Read `count` diffs and return them oldest first; in the image the newest comes first."""
+        """Read `count` diffs and return them oldest first; in the image, the newest diff is first."""
         newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
         # Decode the deleted inodes in one call, because there may be many.
         gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)

@@ -17,14 +17,15 @@ from image_format.layout import LayoutVersion, supports
 
 
 class DiffRecorder:
-    """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
+    """Recorder of snapshot diffs, which also makes the changes to the tree that diffs must record.
 
     In all methods, `latest` is the id of the newest snapshot that contains a path; see `SnapshotLookup`.
 
     Attributes:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff received a name whose last snapshot is older than the diff.
-        leads_to_removed: whether snapshots may refer to an inode without a record; a NameNode cannot load that image.
+        leads_to_removed: whether snapshots may refer to an inode without a record; a NameNode cannot load an image with
+            this fault.
         lists_blocks_of_moved: whether a snapshot receives the block list of a moved file, as in Hadoop 3.3 and later.
     """
 

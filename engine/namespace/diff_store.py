@@ -165,9 +165,10 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes that have a diff of a snapshot or, for `NO_SNAPSHOT`, that lost all diffs.
+        """Return the rows of inodes with a diff of a snapshot or, for `NO_SNAPSHOT`, of inodes that lost all diffs.
 
-        Each snapshot is queried once, when it is deleted.
+        The result omits inodes whose diffs were not read; see `unread_at`. Each snapshot is queried once, when it is
+        deleted.
         """
         loaded, noted = self._loaded, self._rows_at.pop(snapshot_id, ())
         if snapshot_id != NO_SNAPSHOT:
@@ -204,7 +205,7 @@ class DiffStore:
         return diffs
 
     def directory(self, row: int) -> DirectoryDiffs:
-        """Return the diffs of a directory, which the caller is about to change."""
+        """Return the diffs of a directory for the caller to change."""
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
@@ -214,7 +215,7 @@ class DiffStore:
         return diffs
 
     def file(self, row: int) -> FileDiffs:
-        """Return the diffs of a file, which the caller is about to change."""
+        """Return the diffs of a file for the caller to change."""
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
@@ -237,7 +238,7 @@ class DiffStore:
         self._rows_at[snapshot_id].add(row)
 
     def newest(self, row: int) -> DirectoryDiff:
-        """Return the newest diff of a directory, which the caller is about to change."""
+        """Return the newest diff of a directory for the caller to change."""
         self._dirty.add(row)
         return self.known(row)[-1]
 
@@ -253,7 +254,7 @@ class DiffStore:
                 yield from filter(None, map(self.encoder.reference, diff.deleted.values()))
 
     def directories_read(self) -> list[int]:
-        """Return the rows of directories whose diffs were read or created, in that order."""
+        """Return the rows of the directories whose diffs were read or created, in the order of these events."""
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
 
     def known(self, row: int) -> list[DirectoryDiff]:

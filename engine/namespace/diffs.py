@@ -279,7 +279,7 @@ class DiffList(Generic[D]):
         return self.known[at] if exact else None
 
     def prior(self, snapshot_id: int, *, exclusive: bool = False) -> int:
-        """Return the id of the newest diff up to a snapshot, or before it if `exclusive`; `NO_SNAPSHOT` for none."""
+        """Return the id of the newest diff up to a snapshot (before it if `exclusive`), or `NO_SNAPSHOT` if none."""
         if snapshot_id == CURRENT_STATE:
             last = self.last_id
             return NO_SNAPSHOT if exclusive and last == CURRENT_STATE else last
@@ -298,8 +298,9 @@ class DiffList(Generic[D]):
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the removed diff, or None if it was only assigned the id `prior`; and the diff that must
-            receive its changes, or None for the first diff. None if the snapshot has no diff.
+            (removed, earlier), or None if the snapshot has no diff. `removed` is the removed diff, or None if the diff
+            was only assigned the id `prior`. `earlier` is the diff that must receive the removed diff's changes, or
+            None if the first diff was removed.
         """
         at, exact = self._position(snapshot_id)
         if not exact:

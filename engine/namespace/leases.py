@@ -115,7 +115,7 @@ class Leases:
     in snapshots.
 
     Args:
-        tree: `read` looks up leased files or their directories in it, so that their paths are known later.
+        tree: tree in which `read` looks up leased files or their directories, so that their paths are known later.
         recorder: returns paths of files that exist only in snapshots.
     """
 

@@ -56,7 +56,8 @@ class ChildLinks:
         self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
-        # Link numbers never change, so they can be cached; the cache saves a kernel call, which takes most of the time.
+        # Link numbers never change, so they can be cached; the cache saves a kernel call, the slowest part of a
+        # look-up.
         self._numbers: dict[tuple[int, bytes], int] = {}
         # The last name that was not found, and the number of links at that time; usually that name is added next.
         self._missing: tuple[int, bytes, int] | None = None

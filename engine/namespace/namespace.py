@@ -52,7 +52,7 @@ class Namespace:
         strings: the string table of the image, to which new names in edits are appended.
         rules: settings of the cluster that affect replay.
         allocator: allocator of its large arrays; None if unlimited.
-        finder: returns a fast finder of many open files of the base image, if one is available.
+        finder: returns a fast finder of many open files of the base image, or None if none is available.
 
     Attributes:
         hadoop3: whether Hadoop 3's replay rules apply (layout version -64 and newer).
@@ -162,9 +162,9 @@ class Namespace:
         return row
 
     def snapshot_root(self, path: str) -> int:
-        """Return the directory of an operation on snapshots (FSDirectory.unprotectedResolvePath).
+        """Return the directory that an operation on snapshots names (FSDirectory.unprotectedResolvePath).
 
-        Later Hadoop 3 releases accept `/.reserved/...` as its path.
+        In later Hadoop 3 releases, the operation's path may begin with `/.reserved`.
         """
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):
             return self.directory(path)
@@ -250,9 +250,9 @@ class Namespace:
     def needs_verification(self) -> bool:
         """Whether an image of this namespace must be verified before it is used.
 
-        Verification is required after healing, or if an inode's name in snapshots outlives its last snapshot.
-        A directory then still has the name as a child or in a newer diff. If the name of a directory above lasts even
-        longer, a NameNode cannot load the image.
+        Verification is required after healing, or if a name in snapshots is still a child, or is in a diff that is
+        newer than the name's last snapshot. If the name of a directory above has an even later last snapshot, a
+        NameNode cannot load the image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
@@ -284,8 +284,8 @@ class Namespace:
         """Remove an unlinked inode and its descendants, except for data that snapshots need.
 
         Args:
-            latest: newest snapshot that contained its path.
-            was_dst: whether its directory referred to it by a DstReference.
+            latest: newest snapshot that contained the inode's path.
+            was_dst: whether the inode's directory referred to the inode by a DstReference.
         """
         reclaim = Reclaimer(self.tree, self.recorder, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
         if self.recorder.lookup.node_in_latest(row, latest):

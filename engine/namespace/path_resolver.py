@@ -127,7 +127,7 @@ class PathResolver:
         return self._child(row, name)
 
     def _directory(self, path: str) -> int:
-        """Return the row at a plain path, usually a directory; the empty path means the root."""
+        """Return the row at a plain path, usually a directory's row; the empty path means the root."""
         row = self._cache.get(path)
         if row is None:
             head, _, last = path.rpartition("/")

@@ -72,7 +72,7 @@ class Reclaimer(FileReclaimer):
     def remove_snapshot(self, row: int, prior: int) -> None:
         """Remove the data that only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
-        # A NameNode may stop at an inode outside the paths.
+        # If created lists may be inconsistent, a NameNode may terminate at an inode outside these paths.
         if not self._recorder.created.may_be_inconsistent:
             flags = self._table.flags
             rows = [
@@ -443,7 +443,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
-        """Return whether a directory (in Hadoop 3) exists only in one snapshot, under a former name."""
+        """Return whether a Hadoop 3 directory exists only in one snapshot, under a former name."""
         hub = self._references.hub(row)
         return (
             self._tree.hadoop3

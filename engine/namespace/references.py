@@ -20,7 +20,7 @@ from image_format.snapshot_index import SnapshotIndex
 from image_format.varint import encode_delimited
 
 NEW = -1
-"""Number of each reference that is not in the base image."""
+"""Value of `number` for every reference that is not in the base image."""
 
 
 @dataclass(slots=True, eq=False)

@@ -20,7 +20,7 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 class SnapshotLookup:
     """Read-only queries on a tree with snapshots.
 
-    In all methods, `latest` is the id of the newest snapshot that contains a path, as returned by the method `latest`.
+    In all methods, `latest` is the id of the newest snapshot that contains a path, as returned by `latest`.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:

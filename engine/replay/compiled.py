@@ -67,7 +67,7 @@ _OPENED_COLUMNS = 6
 _NO_NAMES = np.zeros(0, np.uint32)
 _NO_ROOM = -1
 _BYTES_A_ROW = 700
-"""Approximate bytes of edits for each changed inode."""
+"""Approximate number of bytes of edits per changed inode."""
 _MAX_EXPECTED = 1 << 20
 
 
@@ -217,7 +217,7 @@ class CompiledReplay:
             if self._index.inode_reads is not None:
                 read_path_pages(record, section, spans)
             self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
-            # the cached paths refer to this section
+            # the cached paths refer to this section, not to a segment
             self._forget_paths()
         found = np.flatnonzero(files["slot"] >= 0)
         found = found[np.argsort(ids[found], kind="stable")]

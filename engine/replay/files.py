@@ -226,7 +226,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             table.truncate_blocks(source, 0)
             recorder.remove_child(directory, name, source, latest)
         else:
-            # Hadoop 2.7 leaves a created name, and then cannot load the image that it saves.
+            # Hadoop 2.7 leaves the name in a created list, and then cannot load the image that it saves.
             recorder.remove_child(directory, name, source, CURRENT_STATE)
         recorder.diffs.remove(source)
         tree.references.forget(source)

@@ -25,7 +25,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     """Apply one operation and advance the namespace's txid.
 
     Raises:
-        ReplayError: the operation does not fit the namespace.
+        ReplayError: the operation cannot be applied to the present namespace.
         ImageFormatError: the operation needs a damaged record of the image.
         UnsupportedOperationError: the operation has no replay function, or needs an unimplemented feature.
     """

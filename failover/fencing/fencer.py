@@ -18,7 +18,9 @@ _LOG = logging.getLogger(__name__)
 
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
 _LISTENS = "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 0A '"
-"""Exits with 0 if any process listens on the port, even another user's, which fuser cannot see (proc_net_tcp)."""
+"""Command that exits with 0 if a process listens on the port, even if fuser cannot see this process, because it belongs
+to another user (proc_net_tcp).
+"""
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
 _CLOSED_SECONDS = 10.0
@@ -47,7 +49,7 @@ class Fencer:
     """The fencing methods of one NameNode.
 
     Args:
-        environment: called for each command, because host names may resolve to other addresses by then.
+        environment: called for each command, because the addresses of host names may change.
         seconds: time limit of each method.
     """
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Group of commands; each command is the object `command` of a separate module.
+    """Group of commands; each command is the `command` object of a separate module.
 
     Args:
         modules: pattern of the module names, such as "checkpointer.cli.{}_command"; `{}` is replaced by the command,
             with `_` for `-`.
         summaries: one line of help for each command, in the order of the list.
         elsewhere: modules of commands outside the pattern, by command.
-        plugins: entry-point group of further commands, "" if there is none. The group `PLUGINS_summaries` provides
+        plugins: entry-point group of further commands, "" if there is none. The `PLUGINS_summaries` group provides
             their one-line summaries, so that a list of the commands does not load them.
     """
 

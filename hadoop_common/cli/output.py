@@ -81,7 +81,7 @@ def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def as_failure(error: HdfsError) -> dict[str, Any]:
-    """Return the JSON of an error; txid and file are null if the error names none."""
+    """Return the JSON of an error; txid and file are null if the error does not name them."""
     file = getattr(error, "file", "") or getattr(error, "filename", "")
     txid = getattr(error, "txid", None)
     return failure(error.message, error.exit_code, next_step=error.hint, file=str(file) if file else None, txid=txid)
@@ -109,7 +109,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PRIVATE_UMASK = 0o077
-"""Umask for commands that write images and edits: readers could impersonate the owners of delegation tokens."""
+"""Umask for commands that write images and edits, because readers could impersonate the owners of delegation tokens."""
 
 
 def json_option(function: F) -> F:
@@ -142,7 +142,7 @@ def listening_options(port: int) -> Callable[[F], F]:
 
 
 def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
-    """Load Hadoop's configuration like `read_configuration`, and use its TLS settings for all connections."""
+    """Load Hadoop's configuration as `read_configuration` does, and use its TLS settings for all connections."""
     # most commands do not read a configuration, and loading certificates is slow
     from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config

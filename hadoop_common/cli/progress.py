@@ -86,7 +86,7 @@ class ProgressObserver:
             self._bars.stop()
 
     def phase(self, name: str, total: int | None) -> None:
-        """End the current phase and begin the next."""
+        """End the current phase and begin the next phase."""
         with self._lock:
             if self._bars is not None:
                 self._end(self._bars)

@@ -147,7 +147,7 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
 
 
 def java_suite(name: str) -> str:
-    """Return Java's name for a cipher suite of OpenSSL; `name` itself if both are the same."""
+    """Return Java's name for a cipher suite of OpenSSL, or `name` itself if both names are equal."""
     found = _SUITE.fullmatch(name)
     if found is None:
         return name

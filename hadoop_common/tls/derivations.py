@@ -82,7 +82,7 @@ def _of_contents(contents: Iterable[_Value], depth: int = 0) -> Iterator[int]:
         kind, *rest = each.values(_SEQUENCE)
         if kind == (_OBJECT, _DATA):
             for inner in _values(rest[0].values(_CONTEXT_0)[0].octets()) if rest else ():
-                # values of the authenticated safe are contents, values of a content are bags
+                # values of the authenticated safe are contents, and values of a content are bags
                 yield from (_of_contents if depth == 0 else _of_bags)(inner.values(_SEQUENCE), depth + 1)
         elif kind == (_OBJECT, _ENCRYPTED_DATA) and rest:
             encrypted = rest[0].values(_CONTEXT_0)[0].values(_SEQUENCE)[1]

@@ -1,6 +1,6 @@
 """Decrypts keys in JKS and JCEKS stores, whose two algorithms only Java uses.
 
-JKS: a stream of SHA-1 over the password and the salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
+JKS uses a stream of SHA-1 over the password and the salt. JCEKS uses PBEWithMD5AndTripleDES of the SunJCE provider.
 """
 
 from __future__ import annotations

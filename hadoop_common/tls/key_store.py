@@ -1,7 +1,7 @@
 """Reader of PEM and of all key stores that Hadoop's Java accepts: private keys with their chains, and certificates.
 
-The first bytes determine the kind, because names do not: Java also opens PKCS12 as type jks, and since Java 9, keytool
-writes PKCS12 into `x.jks`.
+The first bytes determine the kind, because names are not reliable: Java also opens PKCS12 as type jks, and since Java
+9, keytool writes PKCS12 into `x.jks`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _MAX_PASSWORD_BYTES = 4096
 
 
 class Passwords:
-    """Finder of the passwords of the configuration `settings` in `folder`.
+    """Finder of the passwords of a configuration in `folder`.
 
     Attributes:
         files: files of the providers, including missing files.
@@ -53,7 +53,7 @@ class Passwords:
         self.files = tuple(each for each in paths if each is not None)
 
     def find(self, name: str) -> str | None:
-        """Return the password for the key `name`, or None if there is none.
+        """Return the password for the `name` key, or None if there is none.
 
         Raises:
             TlsSetupError: a provider cannot be read.
@@ -64,7 +64,7 @@ class Passwords:
         return found
 
     def stored(self, name: str) -> str | None:
-        """Return the password for the key `name` from the first provider that has it, or None if no provider does.
+        """Return the password for the `name` key from the first provider that has it, or None if no provider does.
 
         Raises:
             TlsSetupError: a provider cannot be read.

@@ -165,7 +165,7 @@ def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
     """Use `config` for all later connections; read its files at the first connection, or immediately if `at_once` is
     true.
 
-    If `config` is unchanged, its active files stay active, because changed files may be faulty.
+    If `config` is unchanged, its active files remain active, because changed files may be faulty.
 
     Raises:
         TlsSetupError: the files cannot be used.
@@ -224,7 +224,7 @@ class _Handshakes:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def count(self, side: str, result: str) -> None:
-        """Count a handshake; `side` is server or client, `result` is ok or a one-word reason."""
+        """Count a handshake; `side` is server or client, and `result` is ok or a one-word reason."""
         with self._lock:
             self._counts[side, result] += 1
 

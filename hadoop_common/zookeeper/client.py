@@ -164,8 +164,8 @@ def unavailable_error(
 class ZnodeAcl:
     """The ACL that refused an operation: its znode, and its entries in kazoo's form.
 
-    `entries` is None if ZooKeeper does not show them: since ZooKeeper 3.5, reading an ACL requires the right to read
-    the znode.
+    `entries` is None if ZooKeeper does not show them, because since ZooKeeper 3.5, reading an ACL requires the right to
+    read the znode.
     """
 
     path: str

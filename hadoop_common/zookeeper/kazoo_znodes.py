@@ -192,7 +192,9 @@ class KazooZNodes:
             _end(client)
 
     def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
-        """Wait for the response to a call; the ACL of the znode `decides` (of `path` if "") controls the call."""
+        """Wait for the response to a call; the ACL of the znode `decides`, or of `path` if `decides` is "", controls
+        the call.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             client = self._reached(path, deadline)

@@ -87,7 +87,7 @@ def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def resolved(value: str) -> str:
-    """Return the content of the file if `value` is @FILE, else `value` (ZKUtil.resolveConfIndirection).
+    """Return the content of the file if `value` is @FILE, otherwise `value` (ZKUtil.resolveConfIndirection).
 
     Raises:
         ValueError: the file cannot be read.

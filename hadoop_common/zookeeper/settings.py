@@ -148,7 +148,7 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
     return ZooKeeperAddress(
         hosts,
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
-        # for an empty ACL, the creator of the znode gets all rights (ActiveStandbyElector)
+        # with an empty ACL, the creator of the znode receives all rights (ActiveStandbyElector)
         parsed_value(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
         _credentials(settings, auth),
         sasl_login(settings),

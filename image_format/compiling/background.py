@@ -3,8 +3,8 @@
 A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
 compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks the file, and the compiler
-inherits the lock. A process that finds the file locked repeats its request at a later kernel call. A full socket or the
-end of a process may lose a request. A lost request costs only time, because requests are repeated.
+inherits the lock. A process that finds the file locked repeats its request at a later kernel call. A request may be
+lost if a socket is full or a process ends. A lost request costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
 """Maximum number of requests for one kernel in a process, because some kernels cannot be compiled or stored."""
 _MIN_MEMORY: Final = 1 << 30
-"""Free memory in bytes that the compiler requires; it uses about half of it."""
+"""Free memory in bytes without which no compiler is started; the compiler uses about half of this memory."""
 
 
 class Request(NamedTuple):

@@ -34,7 +34,7 @@ Compiling a kernel and the kernels that it calls takes a few seconds, during whi
 lock.
 """
 MAX_BYTES: Final = 2 << 20
-"""Size of the sections of about ten thousand inodes; any kernel without an entry in `COSTS` reads them in less time."""
+"""Size of sections with about 10,000 inodes; kernels without an entry in `COSTS` read them within `MAX_SECONDS`."""
 _RETRY_AFTER: Final = 1.0
 """Seconds after which a missing file is checked again, because the background compiler may have written it."""
 

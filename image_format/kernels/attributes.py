@@ -145,7 +145,7 @@ def _note_policy(policy, inode_id, found):
 
 @kernel
 def _note_zone(buf, pos, end, inode_id, found):
-    """Count an encryption zone if its ZoneEncryptionInfoProto contains the cipher SM4; ignore a damaged message."""
+    """Count an encryption zone if its ZoneEncryptionInfoProto contains the SM4 cipher; ignore a damaged message."""
     suite = np.int64(0)
     while 0 <= pos < end:
         tag, value, _, pos = next_field(buf, pos, end)

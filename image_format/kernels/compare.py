@@ -12,7 +12,7 @@ _UNCLEAR = -2
 
 @kernel
 def _permission_in(buf, pos, end, permission, acl, xattrs):
-    """Return the offset of the fixed64 with the tag `permission`, or `_UNCLEAR` if other fields contain serials too."""
+    """Return the offset of the fixed64 with the `permission` tag, or `_UNCLEAR` if other fields contain serials too."""
     found = _ABSENT
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)

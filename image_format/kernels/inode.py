@@ -65,11 +65,11 @@ INODE_DTYPE = np.dtype(
         ("replication", "i4"),  # -1 if the field is missing
         ("client_name", "i4"),  # number in the table's pool, for files under construction only
         ("client_machine", "i4"),
-        ("first_link", "i4"),  # first name of a directory, see engine.namespace.links; 0 for none
+        ("first_link", "i4"),  # first name of a directory, see engine.namespace.links; 0 if none
         ("growth", "i4"),  # of a directory: number of children gained since the base image
         ("entry", "i4"),  # of a directory: see engine.replay.kernels.base_children; 0 while unknown
-        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none, 0 while unknown
-        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 for none, 0 while unknown
+        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if none, 0 while unknown
+        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if none, 0 while unknown
         ("base_parent", "i4"),  # row of the inode's directory in the base image if it has a slot; -1 if unknown or none
         ("ec_policy", "i2"),  # -1 if the field is missing
         ("kind", "u1"),

@@ -207,7 +207,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
 
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Return a digest of the sources of a folder of kernels and of this folder, including their compiler extensions."""
+    """Return a digest of the sources in a folder of kernels and in this folder, including their compiler extensions."""
     digest = hashlib.sha256()
     for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

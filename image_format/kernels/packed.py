@@ -98,7 +98,7 @@ def is_in_slot(ids, slots, inode_id, slot):
 
 @lean_kernel
 def find_slot_near(ids, slots, inode_id, near):
-    """Return the result of `find_slot` for an inode that is most likely in the slot `near`.
+    """Return the result of `find_slot` for an inode whose slot is most likely `near`.
 
     Children of a directory were usually created together, so the slots of consecutive children usually differ by as
     much as their ids.

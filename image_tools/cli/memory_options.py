@@ -69,7 +69,7 @@ def memory_bound(command: F) -> F:
 
 
 def memory_limited(memory: int | None) -> AbstractContextManager[None]:
-    """Abort work in the context that needs more than `memory` bytes (None: three quarters of the available memory).
+    """Abort the work in the context if it needs more than `memory` bytes (None: three quarters of the available).
 
     Raises:
         OutOfMemoryError: the work exceeded the limit.

@@ -38,7 +38,7 @@ class ImageComparison:
 
     @property
     def inodes(self) -> tuple[int, int]:
-        """Numbers of inodes of the two images."""
+        """Numbers of inodes in the two images."""
         return self._a.tree.ids.size, self._b.tree.ids.size
 
     def differences(self, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:

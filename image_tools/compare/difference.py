@@ -48,7 +48,7 @@ class Difference:
         attribute: name of the attribute for CHANGED, otherwise "".
         old, new: values of the attribute, None if absent; for RENAMED the paths.
         inode_id: id of the inode, None if the item has none.
-        detail: further identification of a difference with the same subject as others, or "".
+        detail: text that distinguishes differences with the same subject, or "".
     """
 
     topic: ItemKind

@@ -125,7 +125,7 @@ class _RecordMatcher:
 
 
 def _numbered(a: ComparedImage, b: ComparedImage, kind: StringKind) -> tuple[_Ids, _Ids]:
-    """Return, for each image, an array of numbers by serial; equal names have equal numbers, and missing names -1."""
+    """Return, for each image, an array of numbers by serial; equal names have equal numbers, missing names have -1."""
     numbers: dict[str, int] = {}
     arrays = []
     for side in (a, b):

@@ -102,7 +102,7 @@ def _quoted(value: bytes) -> str:
 
 
 def master_key_meaning(key: pb.DelegationKey) -> _Meaning:
-    """Return expiry and bytes of a master key."""
+    """Return the expiry time and the bytes of a master key."""
     return {"expiryDate": signed64(key.expiryDate), "key": key.key.hex()}
 
 

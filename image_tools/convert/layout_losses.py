@@ -87,7 +87,7 @@ def may_lose(source: int, target: int) -> bool:
 
 
 def losses(found: Findings, layout_version: int) -> list[Loss]:
-    """Return the findings of a section that the layout cannot represent."""
+    """Return a loss for each kind of content in `found` that the layout cannot represent."""
     return [
         Loss(rule.what, int(found[rule.row, 0]), int(found[rule.row, 1]), rule.loads(layout_version))
         for rule in _RULES

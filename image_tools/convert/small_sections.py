@@ -73,7 +73,7 @@ def convert_cache_manager(section: _Section, layout_version: int, place: BufferO
     """Convert CACHE_MANAGER to Hadoop 3 or 2; maxRelativeExpiry of a pool is set from layout -64 on.
 
     Raises:
-        UnsupportedConversionError: a pool has limits that images of Hadoop 2 lack.
+        UnsupportedConversionError: a pool has limits that Hadoop 2 images lack.
         RecordError: the section is damaged.
     """
     reader = MessageReader(section, place)

@@ -51,7 +51,7 @@ NO_CHANGES = Serials(_EMPTY, _EMPTY, _EMPTY)
 
 
 def convert_strings(table: StringTable, layout_version: int, file: str = "") -> tuple[bytes, Serials]:
-    """Return the STRING_TABLE section of another layout, and the new serials in records.
+    """Return the STRING_TABLE section for another layout, and the new serials in records.
 
     For layouts from -65 on, a table with one id space is written once for each kind of string. Only a pass over all
     records could find the kinds in use. Serials stay the same, and NameNodes drop unused entries. Older layouts need

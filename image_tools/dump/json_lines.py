@@ -8,7 +8,7 @@ Every object has the keys `section` and `record`. The other keys are the present
     STRING_TABLE      header (maskBits, numEntry), then string: id, str
     ERASURE_CODING    policy
     INODE             header, then inode: id, type, name and one of file, directory, symlink
-    INODE_REFERENCE   reference: index (what refChildren and deletedINodeRef name), referredId, name ...
+    INODE_REFERENCE   reference: index (used in refChildren and deletedINodeRef), referredId, name ...
     SNAPSHOT          header, then snapshot: snapshotId, root (an inode; its name is the snapshot's)
     INODE_DIR         directory: parent, children (inode ids), refChildren
     FILES_UNDERCONSTRUCTION  file: inodeId, fullPath

@@ -1,7 +1,7 @@
 """Templates for printing messages; with the same template, a kernel prints usual records and Python unusual records.
 
 A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
-conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
+conditions after a `decide_utf8` step, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
 supports, means that a field is true. Steps print values as Hadoop's viewers do: numbers are signed as in Java, and
 absent numbers have their default.
 """
@@ -142,7 +142,7 @@ def separate() -> PrintStep:
 
 
 def decide_utf8(field: str) -> PrintStep:
-    """Return a step that determines whether a field's bytes are UTF-8, for conditions `name?`."""
+    """Return a step that determines whether a field's bytes are UTF-8, for `name?` conditions."""
     return PrintStep(kernel.TELL, field)
 
 
@@ -176,7 +176,7 @@ class RecordTemplate:
     """A compiled template.
 
     Attributes:
-        kinds: functions for kinds of words, by their number in `program`.
+        kinds: functions that return words, by the number of the kind in `program`.
 
     Args:
         message: type of the records.

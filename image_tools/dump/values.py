@@ -144,7 +144,7 @@ def reported_replication(file: pb.INodeFile) -> int:
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None for no policy."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None if no policy is set."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)
@@ -152,7 +152,7 @@ def storage_policy_name(number: int) -> str | None:
 
 
 def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:
-    """Return the name of a file's erasure coding policy, or its number if the image has no name; None for -1."""
+    """Return the name of a file's erasure coding policy, or its number if the image has no name; None if unset."""
     return policies.get(number, str(number)) if number >= 0 else None
 
 
@@ -180,7 +180,7 @@ def directory_policies(directory: pb.INodeDirectory, names: SerialNames) -> tupl
 
 
 def own_policies(directory: pb.INodeDirectory, names: SerialNames) -> tuple[int, str | None]:
-    """Return the id of the storage policy (0 for none) and the name of the erasure coding policy set on a directory.
+    """Return the id of the storage policy (0 if none) and the name of the erasure coding policy set on a directory.
 
     The attributes are encoded by BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp
     (WritableUtils.writeString).

@@ -284,7 +284,7 @@ def blocks(fields: ElementFields) -> list[pb.BlockProto]:
 
 
 def reference(fields: ElementFields) -> pb.INodeReference:
-    """Return a reference: a name in a deleted list, with its last snapshot, or without a name, a present place.
+    """Return a reference: a name in a deleted list, or a present place if the element contains no name.
 
     Hadoop prints both snapshots for each reference, and Hadoop's tool treats all references as references in deleted
     lists.

@@ -71,7 +71,7 @@ class LoadFault:
 def load_faults(
     section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS, inodes: InodePieces | None = None
 ) -> Iterator[LoadFault]:
-    """Yield the first fault of each section; nothing for an unknown layout.
+    """Yield the first fault of each section, but nothing for an unknown layout.
 
     Args:
         section: returns the decompressed bytes of a section, or None if absent.

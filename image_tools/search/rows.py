@@ -18,7 +18,7 @@ from image_tools.search.criteria import KINDS
 from image_tools.search.scan import FoundInodes, NamespaceScan
 
 _KIND_NAMES = {number: name for name, number in KINDS.items()}
-# paths that are checked and written in one batch
+# number of paths that are checked and written in one batch
 _LINES = 1 << 10
 _FIELDS = (
     ("path", "string"),

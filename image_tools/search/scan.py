@@ -127,7 +127,7 @@ class NamespaceScan:
         return self._buffer[start : start + int(columns.name_size[number])].tobytes()
 
     def _columns(self, slots: Ids) -> InodeColumns:
-        """Return columns whose replication factors are those that a NameNode reports (`reported_replication`)."""
+        """Return the columns with the replication factors that a NameNode reports (`reported_replication`)."""
         columns = read_inode_columns(self._buffer, self._arrays.offsets.at(slots), self._place)
         return columns._replace(replication=np.where(columns.ec_policy >= 0, 1, columns.replication))
 

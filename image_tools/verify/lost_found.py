@@ -18,7 +18,10 @@ _MODE = 0o700
 
 
 def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
-    """Remove the records of unreachable inodes; return the changes by inode id. The next pass removes references."""
+    """Remove the records of unreachable inodes; return the changes by inode id.
+
+    The next pass removes the references to these inodes.
+    """
     slots = tree.reach.unreachable().tolist()
     for slot in slots:
         fixes.replace("INODE", *tree.inodes.span(slot), b"")
@@ -61,7 +64,7 @@ class _Attachment:
     # ---- /lost+found ---------------------------------------------------------------------------------------
 
     def _home(self, other_name: bytes) -> tuple[int, bytes]:
-        """Return inode id and name of the directory; create the directory if missing."""
+        """Return the inode id and the name of the directory; create the directory if it is missing."""
         children = {self._name(child): child for child in self._children(ROOT_INODE_ID)}
         references = self._tree.references
         foreign = {references.name(number) for number in self._numbers(ROOT_INODE_ID)}

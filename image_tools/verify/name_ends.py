@@ -73,7 +73,7 @@ class NameEndCheck:
                 self._raise(number, snapshot, fixes)
 
     def _ways_to(self, names: Ids) -> dict[int, list[_Child]]:
-        """Return the current and past children of directories that are one of `names` or lead to one, by slot."""
+        """Return, by directory slot, the current and past children that are one of `names` or lead to one of them."""
         references, lists = self._references, self._lists
         by_inode: dict[int, list[int]] = {}
         for number in np.flatnonzero(references.kept & (references.referred >= 0)).tolist():

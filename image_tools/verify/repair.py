@@ -36,7 +36,7 @@ class Repair:
     """The result of a repair.
 
     Attributes:
-        output: the new image; None if nothing was repaired and nothing was written.
+        output: the new image; None if no file was written, because nothing was repaired.
         passes: number of written images, including intermediate images.
         changes: all repaired findings.
         left: findings that remain.
@@ -216,7 +216,7 @@ def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _publish(unfinished: Path, done: Repair, report: Path) -> None:
-    """Write report, digest file and finally the image, so that the image never exists without the other files."""
+    """Write the report and the digest file, then the image, so that the image never exists without these files."""
     assert done.output is not None
     try:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())

@@ -36,7 +36,7 @@ Answer = Callable[[BookieResponse], None]
 
 
 class Bookie:
-    """A bookie that stores its entries in `directory` and locks it; thread-safe.
+    """A bookie that locks `directory` and stores its entries there; thread-safe.
 
     Args:
         reserve: bytes of disk space to keep free; the bookie is read-only while less space is free.

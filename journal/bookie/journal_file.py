@@ -2,8 +2,9 @@
 
 magic      8 bytes
 record     int32 length, uint32 CRC-32 of the payload, payload of that length
-payload    int64 ledger, int64 entry. In the record of an entry, the entry's body, which begins with these ids. As in
-           BookKeeper's own journals, entry -0x1000 means that the ledger's key follows, and -0x2000 is a fence record.
+payload    int64 ledger, int64 entry. The payload of an entry's record is the entry's body, which begins with these ids.
+           As in BookKeeper's own journals, entry -0x1000 means that the ledger's key follows, and -0x2000 is a fence
+           record.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def decode_payload(payload: bytes) -> BookieRecord:
 class JournalFile(Closeable):
     """The journal file at `path`, which is created if it is missing.
 
-    A partial record that a crash left at the end is truncated. A damaged record before complete records raises an
+    A partial record that a crash left at the end is removed. A damaged record before complete records raises an
     error.
 
     Raises:

@@ -54,7 +54,7 @@ class EntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """Journal record that a ledger exists, with the ledger's key."""
+    """Journal record of the existence of a ledger, with the ledger's key."""
 
     ledger_id: int
     key: bytes
@@ -62,7 +62,7 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class FenceRecord:
-    """Journal record that a ledger is fenced."""
+    """Journal record of the fence of a ledger."""
 
     ledger_id: int
 

@@ -250,7 +250,7 @@ class _OpenLedger:
     """`SegmentStore` in a ledger; a batch is durable when an ack quorum of the bookies has stored it.
 
     Args:
-        buffer: size in bytes; an entry ends with the operation that makes it longer.
+        buffer: size in bytes; an entry ends with the operation that makes the entry longer than this size.
         rename: renames the segment to its final name.
     """
 

@@ -10,7 +10,7 @@ from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.messages import ResultCode
 
 NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
-"""Responses that prove the absence of an entry from a bookie; all other responses except OK prove nothing."""
+"""Responses that prove that a bookie lacks an entry; all other responses except OK prove nothing."""
 
 OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
 """Responses to an ADD that require the writer to stop permanently."""
@@ -53,7 +53,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
 
 
 def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
-    """Return as many of the lowest indexes of `broken` as other bookies can replace."""
+    """Return the lowest indexes of `broken`, as many as other bookies can replace."""
     return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
 
 

@@ -57,7 +57,7 @@ class EntryCodec:
     """Codec of the entries of one ledger.
 
     Args:
-        password: password of the ledger, used only for the digest type MAC.
+        password: password of the ledger, used only for the MAC digest type.
     """
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:
@@ -117,7 +117,7 @@ def _crc32c_table() -> tuple[int, ...]:
 
 
 def _digest(kind: DigestType, password: bytes) -> tuple[Callable[[bytes, bytes], bytes], int]:
-    """Return the function from head and payload to the digest, and the size of the digest in bytes."""
+    """Return the function that computes a digest from head and payload, and the size of the digest in bytes."""
     match kind:
         case DigestType.CRC32:
             return lambda head, payload: zlib.crc32(payload, zlib.crc32(head)).to_bytes(8, "big"), 8

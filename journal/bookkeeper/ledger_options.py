@@ -21,7 +21,7 @@ class LedgerLimits:
     Attributes:
         add: time after which a bookie that has not acknowledged an entry is replaced.
         read: maximum wait for a bookie's response to a read.
-        speculative: time after which the next replica is also requested.
+        speculative: time without a response after which the next replica is also requested.
     """
 
     add: float = 5.0

@@ -114,7 +114,9 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
 
 
 def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
-    """Cut records into entries of complete operations; each ends with the operation that makes it longer than `size`.
+    """Cut records into entries of complete operations.
+
+    Each entry ends with the operation that makes the entry longer than `size`.
 
     Raises:
         CorruptOpError: the records are invalid.

@@ -3,11 +3,10 @@
     1. The state OPEN becomes IN_RECOVERY by compare-and-set. A recovery that another client began is continued.
     2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
     3. After the newest reported LAC, each entry is read from any bookie that has it, and written to its whole write
-       set. The search ends at an entry that too many bookies lack for it to have been acknowledged. These reads
-       also fence the bookies.
-       A bookie that fails during recovery is replaced for writing, but may still be asked for the writer's entries.
-       After a replacement, the LAC in written entries no longer increases: another recovery must write these entries
-       again, because it does not learn of the replacement before the close.
+       set. The search ends at the first entry that so many bookies lack that the entry cannot have been acknowledged.
+       These reads also fence the bookies. A bookie that fails during recovery is replaced for writing, but may still be
+       asked for the writer's entries. After a replacement, the LAC in written entries no longer increases: another
+       recovery must write these entries again, because it does not learn of the replacement before the close.
     4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. If several recoveries
        run, one recovery succeeds, and the other recoveries use its result.
 
@@ -87,7 +86,7 @@ class _RecoveryAttempt:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
-        # The last entry with bookies that other clients know; None means all entries so far.
+        # The last entry whose bookies are known to other clients; None means all entries so far.
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:

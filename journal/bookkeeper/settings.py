@@ -85,7 +85,7 @@ class BookKeeperSettings:
     """Settings of a journal on BookKeeper; times in seconds.
 
     Attributes:
-        output_buffer: size in bytes; an entry ends with the operation that makes it longer.
+        output_buffer: size in bytes; an entry ends with the operation that makes the entry longer than this size.
         ensemble_size, write_quorum: number of bookies in a segment, and of bookies that store an entry. `ack_quorum`:
             number of bookies that must acknowledge an entry; 0 for all bookies that store the entry.
         available: the znode below which bookies register.

@@ -16,7 +16,7 @@ from journal.errors import JournalError, JournalInUseError
 
 
 class MaxTxid:
-    """The znode `maxtxid` at `path`."""
+    """The `maxtxid` znode at `path`."""
 
     def __init__(self, path: str, znodes: ZNodes) -> None:
         self._path = path
@@ -45,14 +45,14 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """Lower the value below `txid` if it is `txid`, because the segment of `txid` is empty."""
+        """If the value is `txid`, lower the value, because the segment of `txid` is empty."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)
 
 
 class CurrentInprogress:
-    """The znode `CurrentInprogress` at `path`.
+    """The `CurrentInprogress` znode at `path`.
 
     Args:
         location: location of the journal, for errors.

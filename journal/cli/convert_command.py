@@ -155,7 +155,7 @@ def _version_of(path: Path) -> StorageInfo | None:
 def _warn_of_seen_txid(target: Journal, last: int) -> None:
     """Warn if the target's seen_txid is above `last`.
 
-    It may come from the NameNode that wrote the images there, or from an earlier copy with a later end.
+    This seen_txid may come from the NameNode that wrote the images there, or from an earlier copy with a later end.
     """
     if not isinstance(target, FileJournal):
         return

@@ -44,7 +44,7 @@ class QuorumAddress:
         # The standard library cannot parse a `qjournal:` URI; see `uri_scheme`.
         scheme, _, rest = uri.partition("://")
         authority, _, path = rest.partition("/")
-        # as in Hadoop, a %20 in the path is a space of the name on the JournalNodes
+        # as in Hadoop, a %20 in the path is a space in the name on the JournalNodes
         journal_id = unquote(path)
         if scheme.lower() != SCHEME:
             raise _fault(uri, f"its scheme is not {SCHEME}:")
@@ -77,7 +77,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
 
 
 NO_SEGMENT = 0
-"""A txid at which no segment begins, because txids start at 1, so that a node's response only shows its namespace."""
+"""A txid at which no segment begins, because txids start at 1; a node's response then shows only its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:

@@ -65,7 +65,7 @@ def _call(name: str, default: str) -> ConfigKey[float]:
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
-    """Settings of the quorum journal: timeouts of the calls of the same name, in seconds; the defaults are Hadoop's.
+    """Settings of the quorum journal, with Hadoop's defaults. Timeouts are in seconds and named after their calls.
 
     Attributes:
         operations: timeout of calls about the whole journal: format, isFormatted, purge.

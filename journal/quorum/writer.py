@@ -3,7 +3,8 @@
 The table in `journal.quorum.phases` lists the possible steps. Each procedure in this module moves the writer from one
 stable phase to another: it makes one transition before it calls the nodes, and another transition when a majority has
 answered. A fault between these transitions abandons the segment and leads to LOST, or to FENCED if a node reported a
-later writer. Calls are not retried, because a failed call may have reached a node. Recovery determines whether it has.
+later writer. Calls are not retried, because a failed call may have reached a node. Recovery determines whether the call
+has reached the node.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Attributes(NamespaceOperations):
             return True
 
     def set_quota(self, path: str, ns_quota: int, ds_quota: int) -> None:
-        """Set the name and space quotas of a directory; -1 clears a quota, 2**63 - 1 leaves it unchanged."""
+        """Set the name and space quotas of a directory; -1 clears a quota, and 2**63 - 1 leaves it unchanged."""
         if ns_quota < -1 or ns_quota == 0 or ds_quota < -1:
             raise OperationRefusedError(f"quotas {ns_quota} and {ds_quota} must be positive, or -1 for none")
         with self._transactions.change(f"set quota on {path}"):

@@ -132,7 +132,7 @@ class ErasureCoding(NamespaceOperations):
             self._default_enabled |= name == DEFAULT_POLICY
 
     def disable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
-        """Disable a policy; files and directories with this policy keep it."""
+        """Disable a policy; existing files and directories retain this policy."""
         with self._transactions.change(f"disable erasure coding policy {name}"):
             if self._existing(name).state != pb.ENABLED:
                 return

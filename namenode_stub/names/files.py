@@ -71,7 +71,8 @@ class Files(NamespaceOperations):
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
-        # as after a NameNode's restart, leases that nobody renewed since the start expire as if they were renewed then
+        # as after a NameNode's restart, leases that were not renewed since the start expire as if they had been renewed
+        # at the start
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
@@ -256,8 +257,8 @@ class Files(NamespaceOperations):
         """Truncate a file to `length` bytes (FSDirTruncateOp).
 
         Returns:
-            Whether the truncation is complete. It is incomplete if the new end is within a block: the file is then
-            open, and its last block waits for a DataNode.
+            Whether the truncation is complete. It is incomplete if the new end is within a block. In this case, the
+            file is open, and its last block waits for a DataNode.
         """
         if length < 0:
             raise IllegalArgumentError(f"Cannot truncate to a negative file size: {length}.")

@@ -55,7 +55,7 @@ def find(namespace: Namespace, path: str) -> int:
 
     Raises:
         InvalidPathRefusalError: the path is malformed.
-        SymlinkInPathError: a component before the last is a symbolic link.
+        SymlinkInPathError: a component before the last component is a symbolic link.
     """
     try:
         return namespace.tree.paths.find(checked_path(path))
@@ -101,7 +101,7 @@ def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
     """Return the row of the last existing inode on the way to `path`, and the number of names up to this inode.
 
     Raises:
-        SymlinkInPathError: a component before the last is a symbolic link.
+        SymlinkInPathError: a component before the last component is a symbolic link.
     """
     names = [] if path == "/" else path.split("/")[1:]
     row = ROOT_ROW

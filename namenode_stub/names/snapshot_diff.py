@@ -108,7 +108,7 @@ class SnapshotDiffs:
 
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
-    """Return the directory, or in Hadoop 3 an ancestor (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
+    """Return the directory or, in Hadoop 3, an ancestor (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
     for found in reversed(namespace.recorder.lookup.chain(row)) if namespace.hadoop3 else [row]:
         if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
             return found
@@ -126,7 +126,7 @@ def _snapshot_id(namespace: Namespace, root: int, name: str) -> int:
 
 
 class _SnapshotComparison:
-    """One comparison of the tree below `top` in two states, `earlier` and `later` by snapshot id."""
+    """One comparison of the tree below `top` in two states, given by their snapshot ids `earlier` and `later`."""
 
     def __init__(self, namespace: Namespace, top: int, earlier: int, later: int) -> None:
         self._namespace = namespace

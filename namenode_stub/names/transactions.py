@@ -33,8 +33,8 @@ class Transactions:
     """The only way to change the namespace; thread-safe.
 
     `perform` encodes, applies and then logs a change, so that a refused change leaves no trace. If a fault occurs after
-    the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log, and the
-    log is authoritative.
+    the namespace has begun to change, `fail_stop` trips and service ends, because memory may then differ from the log,
+    which is authoritative.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -98,7 +98,7 @@ class Transactions:
         return self._refusal is not None
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on. When this method returns, running changes are logged."""
+        """Refuse changes from now on. When this method returns, all running changes have been logged."""
         with self.lock:
             self._refusal = refusal
 
@@ -197,7 +197,7 @@ class Transactions:
         return self.fail_stop.trip(f"another NameNode has taken over: {error.message}", _FENCED_HINT)
 
     def roll(self) -> int:
-        """End the segment and start the next; return the new segment's first transaction id."""
+        """End the segment and start the next segment; return the new segment's first transaction id."""
         with self.lock:
             self._check_serving()
             try:

@@ -61,13 +61,13 @@ def collect_blocks(buf, offsets, slot, behind, skip, out):
     """Fill the columns of `out` with the blocks of the inodes in slots `slot` to `behind` - 1.
 
     Args:
-        buf: the section INODE. offsets: start of each slot's delimited record.
+        buf: the INODE section. offsets: start of each slot's delimited record.
         skip: number of the first inode's blocks that an earlier call returned.
         out: int64, `COLUMNS` rows, any number of columns.
 
     Returns:
-        (columns filled, next slot, number of its blocks returned so far, damaged); if damaged, the slot is that of the
-        damaged inode.
+        (columns filled, next slot, number of its blocks returned so far, damaged); if damaged is true, the slot is the
+        damaged inode's slot.
     """
     count = 0
     while slot < behind:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 DEFAULT_TABLES = tuple(name for name in IMAGE_TABLES if name != BLOCKS.name)
-"""Tables of an image to append by default; `blocks` alone would be larger than all others."""
+"""Tables of an image to append by default; `blocks` alone would be larger than all other tables."""
 
 _PART_BYTES = 64 << 20
 """Bytes of edits per task; a task writes one file for each day of its edits."""

@@ -44,7 +44,7 @@ class ImageTablePart:
 
 
 def write_image_parts(parts: Iterable[ImageTablePart]) -> Iterator[tuple[str, LakeFile | None]]:
-    """Write each part as one file; yield the part's table and the file, or None for an empty part's file."""
+    """Write each part as one file; yield the part's table and the file (None for an empty part)."""
     for item in parts:
         with mark_typed_errors():
             writer: LakeFileWriter | None = None

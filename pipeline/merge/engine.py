@@ -1,4 +1,4 @@
-"""The engine `spark` of the entry point group `checkpointer.engines`; imports Spark only when it merges."""
+"""The `spark` engine of the `checkpointer.engines` entry point group; imports Spark only when it merges."""
 
 from __future__ import annotations
 

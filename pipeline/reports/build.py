@@ -82,7 +82,7 @@ def make_report(
 def _count(
     context: SparkContext, options: ReportOptions, images: Sequence[ImageInput], progress: ReportProgress
 ) -> ReportData:
-    """Count the images, the oldest first, and verify the last, in one job."""
+    """Count the images, the oldest first, and verify the last image, in one job."""
     after = images[-1]
     names = [f"image {number}" for number in range(len(images))]
     tasks: list[ReportTask] = []

@@ -12,16 +12,16 @@ from typing import Any, Literal, TypeAlias
 from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportTable, ValueKind, cell_text
 
 TOTALS = "totals"
-"""The table with the facts; text and page show it only at the top."""
+"""The table with the facts; the text and the page show this table only at the top."""
 
 CHANGES = "growth"
-"""The table with the changes since the older image; text and page also show it at the top."""
+"""The table with the changes since the older image; the text and the page also show this table at the top."""
 
 _MIN_SMALL, _MIN_COLD, _MIN_TEMPORARY, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 10.0, 5.0
 """Percentages at and above which the headline reports a finding."""
 
 ValueFormatter: TypeAlias = Callable[[Cell, ValueKind], str]
-"""Function that formats a value as readable text; text and page use different separators."""
+"""Function that formats a value as readable text; the text and the page use different separators."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
         CorruptOpError: an operation is damaged, or bytes other than padding follow the last operation.
-        TransactionGapError: a txid is not the successor of the previous one.
+        TransactionGapError: a txid is not the successor of the previous txid.
         SegmentError: the range ends before `last_txid`.
     """
     layout_version = decode_header(buffer, file=piece.file)
@@ -135,7 +135,11 @@ class _Clock:
                 self._settle()
 
     def at(self, op: EditOp) -> int | None:
-        """Return the time of `op`, otherwise of the nearest earlier operation, otherwise of the nearest later one."""
+        """Return the time of `op`.
+
+        If `op` has no time, return the time of the nearest earlier operation with a time, or else of the nearest later
+        operation.
+        """
         time = op_time(op)
         if time is not None:
             self._known = time

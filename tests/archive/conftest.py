@@ -27,7 +27,7 @@ def nn(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def deletion_by_mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
-    """An archive in which /data/tmp is renamed to /data/warehouse and /data is deleted at time 9000; also the
+    """An archive in which /data/tmp is renamed to /data/warehouse and /data is deleted at time 9000, together with the
     deletion's txid.
     """
     nn = storage(tmp_path / "nn")

@@ -12,7 +12,7 @@ class KilledError(BaseException):
 
 
 class KillingStore(FolderStore):
-    """A store that fails at the `steps`-th step, before or after the step took effect."""
+    """A store that fails at the `steps`-th step, before or after the step takes effect."""
 
     def __init__(self, root: Path, steps: int) -> None:
         super().__init__(root)

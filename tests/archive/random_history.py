@@ -138,7 +138,7 @@ class _RandomHistory:
         elif target is not None:
             yield self._random.choice((rename, rename_old))(source, target, self._now)
         if target is not None:
-            # a list keeps the order, so a seed gives the same history in every process
+            # a list keeps the order, so a seed produces the same history in every process
             moved = [each for each in self._is_folder if _covers(source, each)]
             kinds = {target + each[len(source) :]: self._is_folder[each] for each in moved}
             self._is_folder = {each: kind for each, kind in self._is_folder.items() if each not in moved} | kinds

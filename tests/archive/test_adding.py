@@ -139,7 +139,7 @@ def test_history_without_a_proven_common_part_has_its_own_image(archive: Archive
     add_directory(archive, nn)
     other = storage(tmp_path / "other")
     newest = segment(other, BASE_TXID, mkdir("/new", 16386, 7000), mkdir("/newer", 16387, 7000))
-    # an image in both would prove that the histories share their beginning; without the image, nothing does
+    # an image in both histories would prove that they have the same beginning; without the image, nothing proves this
     for path in (tmp_path / "other" / "current").glob("fsimage*"):
         path.unlink()
     builder = ImageBuilder(HADOOP3)
@@ -201,7 +201,7 @@ def test_tokens_are_stripped_on_request(archive: Archive, tmp_path: Path) -> Non
 
 
 def test_image_after_an_upgrade_is_not_called_damaged(archive: Archive, tmp_path: Path) -> None:
-    """Replay of the edits before the upgrade has their layout."""
+    """Replay of the edits from before the upgrade uses the old layout, so its result differs from the new image."""
     nn = storage(tmp_path / "nn", ImageBuilder(-66))
     version = nn / "current" / "VERSION"
     version.write_text(version.read_text().replace(f"={HADOOP3}", "=-66"))

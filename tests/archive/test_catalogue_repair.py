@@ -46,7 +46,7 @@ def test_commits_left_by_a_killed_replacement_are_ignored(archive: Archive, nn: 
         writer.finish()
         assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).last_txid == writer.last
     assert parts(archive) == [(FIRST, writer.last, True)]
-    # after the kill, parts that the last part absorbed may remain as garbage, but no commit does
+    # after the kill, parts that the last part absorbed may remain as garbage, but no commit remains
     report = check_archive(archive, repair=True)
     assert (report.damaged, [name for name in report.garbage if name.startswith(COMMITS)]) == ({}, [])
     assert check_archive(archive).garbage == []
@@ -117,7 +117,7 @@ def test_immutable_archive_with_a_damaged_commit_is_repaired_by_appending(nn: Pa
     assert set((tmp_path / "archive").rglob("*")) > stored
     report = check_archive(archive)
     assert (report.damaged, report.garbage, archive.catalogue().names) == ({}, [], before)
-    # the damaged commit stays and does no harm
+    # the damaged commit remains and is harmless
     with mock.patch.object(FolderStore, "read", side_effect=AssertionError("a commit is read again")):
         assert archive.catalogue() is archive.catalogue()
     segment(nn, writer.finish(), op_of(90))

@@ -233,7 +233,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
             except KilledError:
                 archive = Archive(FolderStore(root))
                 view = view_of(archive.catalogue(), MAIN)
-                # published objects stay
+                # published objects remain
                 assert known is None or set(known) <= set(moments(view)[0])
                 if view.images:
                     known = moments(view)[0]

@@ -299,7 +299,7 @@ def test_repair_after_a_move_does_not_list_the_moved_edits_again(mixed: Mixed, t
 def test_edits_of_a_cluster_without_an_image_next_to_them_are_not_assigned_to_another(
     archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """Both clusters have finalized the same transactions, but only the second has an image before them."""
+    """Both clusters have finalized the same transactions, but only the second cluster has an image before them."""
     with open_archive(str(tmp_path / "other")) as other, open_archive(str(tmp_path / "separate")) as target:
         first = grown(nn, BASE_TXID, archive)
         later = segment(nn, first.last + 3000, op_of(7), op_of(8), op_of(9))

@@ -92,7 +92,7 @@ def test_concurrent_writers_of_different_histories_get_two_branches(
 def test_one_of_two_concurrent_histories_becomes_the_main_branch(
     same_image: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """In both pasts, segments contain the same transactions with different operations."""
+    """In both pasts, segments have the same txids, but contain different operations."""
     builder = ImageBuilder(HADOOP3)
     if not same_image:
         builder.info.genstampV2 += 1

@@ -1,4 +1,4 @@
-"""Objects that retention rules do not keep are removed, and no others."""
+"""Pruning removes only objects that retention rules do not keep."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.engine.op_makers import add, close, delete, mkdir, rename
 
 @pytest.mark.parametrize("one_segment", [True, False])
 def test_deletion_of_a_file_is_found_after_it_is_created_again(tmp_path: Path, one_segment: bool) -> None:
-    # clients create files with the overwrite flag even if none exists
+    # clients create files with the overwrite flag even if no file exists
     again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
     nn = storage(tmp_path / "nn")
     if one_segment:
@@ -51,8 +51,8 @@ def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> No
 def found_removal(folder: Path, path: str, *segments: Sequence[EditOp], image_after: int | None = None) -> int | None:
     """Return the transaction that removed `path` according to `undelete` and `archive restore --before-delete`.
 
-    None if both commands report that no transaction removed the path. `image_after` adds an image after this number of
-    segments.
+    Return None if both commands report that no transaction removed the path. `image_after` adds an image after this
+    number of segments.
     """
     nn, end = storage(folder / "nn"), BASE_TXID
     with open_archive(str(folder / "archive")) as archive:

@@ -33,7 +33,7 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     answer = run_cli("archive", "restore", *words)
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    # the result is another history, so it has one more transaction
+    # the result has one more transaction, because it belongs to another history
     assert found["txid"] == last + 1
     assert found["changes"][0]["txid"] == FOLLOWING
     return saved(folder / "out", last + 1), found["changes"][1:]

@@ -1,4 +1,4 @@
-"""Fixtures: a NameNode for secondaries, patience with JournalNodes, and a port without a server."""
+"""Fixtures: a NameNode for secondaries, longer waits for JournalNodes, and a port without a server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """An in-memory model of a secondary whose NameNode is set back at random; see `set_back_model`.
 
 The secondary uses the product's `SecondaryPast` and `prove` in the steps of its role. The NameNode may be set back
-between two steps. The model has no files, sockets and images.
+between two steps. The model has no files, sockets or images.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tests.recorded_cases import imgcmp
 
 
 def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -> CheckpointConfig:
-    """Return settings of a secondary with directories below `folder`; in `changes`, "__" stands for "."."""
+    """Return settings of a secondary with directories below `folder`; in `changes`, "__" means "."."""
     values = {
         "fs.defaultFS": f"hdfs://127.0.0.1:{rpc_port}",
         "dfs.namenode.http-address": f"127.0.0.1:{http_port}",

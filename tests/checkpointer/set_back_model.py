@@ -1,6 +1,6 @@
 """A NameNode that is set back at random, and one of our nodes, both in memory. Every offered image is checked.
 
-The node uses the product's `TxnRecorder`, `PastWatch` and `prove`; the model has no files, sockets and images. An image
+The node uses the product's `TxnRecorder`, `PastWatch` and `prove`; the model has no files, sockets or images. An image
 is the digest of the history from which it was made, so that an image of a lost past is recognised immediately.
 """
 

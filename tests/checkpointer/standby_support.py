@@ -118,7 +118,7 @@ def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def assert_in_sync(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    """Check that the newest image has the active's state and layout, and was uploaded."""
+    """Check that the newest image has the active NameNode's state and layout, and was uploaded."""
     last = write_edits(stub, "last")
     daemon.role.tail()
     result = daemon.service.poll()

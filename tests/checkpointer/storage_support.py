@@ -98,7 +98,9 @@ def damage_content(path: Path) -> None:
 
 
 def damage_digest(path: Path) -> None:
-    """Leave the digest of another image, as a kill does while an image with the same name replaces the image."""
+    """Store the digest of another image, as if a process was killed while it replaced the image with an image of the
+    same name.
+    """
     path.with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
 
 

@@ -1,5 +1,5 @@
 """Operations with paths that Java clients never send, each on the namespace of `ignored_ops.SCENE`, and the results of
-NameNodes of Hadoop 2.7.3 and 3.4.2.
+Hadoop 2.7.3 and 3.4.2 NameNodes.
 """
 
 from __future__ import annotations

@@ -58,9 +58,7 @@ def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
 
 
 def as_held(op: EditOp, layout_version: int) -> EditOp:
-    """Return the operation without the time of a snapshot if the layout has no such field, because replay then ignores
-    it.
-    """
+    """Return the operation without a snapshot's time if the layout lacks the field, because replay ignores the time."""
     if isinstance(op, CreateSnapshotOp | DeleteSnapshotOp | RenameSnapshotOp):
         (mtime,) = [field for field in op.fields if field.name == "mtime"]
         if not mtime.present_in(layout_version):
@@ -74,8 +72,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations with kernels, and compare the result with the image or the error of plain replay.
 
-    All arrays are in files, as beyond a memory limit. The check replays half of the segments `in_pieces`, and all
-    segments in the deep tier.
+    All arrays are in files, as if they exceeded a memory limit. The check replays half of the segments `in_pieces`, and
+    all segments in the deep tier.
 
     Args:
         ignored: number of operations without effect in plain replay.

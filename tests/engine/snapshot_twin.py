@@ -81,8 +81,9 @@ class Snapshot:
 
 
 class SnapshotTwin:
-    """Translator of steps into operations that fit the tree; it applies each operation to its tree immediately. Without
-    `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and `can_join`.
+    """Translator of steps into operations that are possible in the tree; it applies each operation to its tree
+    immediately. Without `hadoop3`, it skips operations that only Hadoop 3 handles correctly; see `can_shorten` and
+    `can_join`.
     """
 
     def __init__(self, root: Node, last_inode_id: int, *, hadoop3: bool) -> None:
@@ -156,7 +157,7 @@ class SnapshotTwin:
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """Return whether files may be joined: in a snapshot, Hadoop 2.7 then has a created name without an inode and
+        """Return whether files may be joined: with snapshots, Hadoop 2.7 keeps a created name without an inode, and
         stops.
         """
         return self.hadoop3 or not any(self.snapshots.values())

@@ -29,7 +29,7 @@ _DONE_EARLY = {"OP_TRUNCATE", "OP_SET_STORAGE_POLICY"}
 def test_an_operation_without_effect_is_counted_and_changes_nothing(
     tmp_path: Path, case: Ignored, layout: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Hadoop 2.7 takes the time of a snapshot from the clock
+    # during replay, Hadoop 2.7 reads a snapshot's time from the clock
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
     if layout not in case.layouts:
         pytest.skip("it has an effect, or is refused, in this layout")

@@ -1,4 +1,4 @@
-"""Images that do not fit in the page cache are read around it, with the same results and the same faults."""
+"""Images that do not fit in the page cache are read without the page cache, with the same results and faults."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from image_format.direct_reader import DirectReader, SectionReads
 from image_format.errors import DigestMismatchError, RecordError
 from image_format.index import Bytes
 from image_format.index_arrays import IndexArrays
+from image_format.known_digests import remember_digest
 from image_format.md5_file import md5_of_file, md5_path, write_md5_file
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -137,6 +138,17 @@ def test_wrong_digest_is_detected(tmp_path: Path) -> None:
     with pytest.raises(DigestMismatchError, match="its MD5 is"):
         merged(base, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.usefixtures("around")
+def test_wrong_digest_of_an_image_that_this_process_wrote_is_detected(tmp_path: Path) -> None:
+    base = image(tmp_path / "base")
+    digest = md5_of_file(base)
+    damaged(base, base.read_bytes().index(b"f3", record_of(base, b"f3")), ord("g"))
+    # A bad disk returns other bytes although the file's times are unchanged.
+    remember_digest(base, digest)
+    with pytest.raises(DigestMismatchError, match="its MD5 is"):
+        merged(base, tmp_path / "out")
 
 
 @pytest.mark.usefixtures("around")

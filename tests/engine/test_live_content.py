@@ -77,6 +77,8 @@ def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
     if segment is None:
         warm.apply(given)
     else:
+        # `replay` itself does not replace the base, as the next `apply` would.
+        warm.rebase()
         replay(warm.namespace, segment)
     assert warm.last_txid == (given[-1].txid if given else warm.last_txid)
 

@@ -92,7 +92,7 @@ def test_merged_image_is_valid_and_equals_hadoops_loadable_image(case: Case, tmp
 def test_kernels_and_plain_functions_write_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Hadoop 2.7 gives snapshots the time of their replay
+    # during replay, Hadoop 2.7 reads a snapshot's time from the clock
     monkeypatch.setattr("engine.replay.snapshots.now", lambda: 1_400_000_000_000)
     made = []
     for plain in ("", "1"):

@@ -61,7 +61,7 @@ def test_each_written_image_equals_a_single_merge(tmp_path: Path, layout: int, r
             written = [image_of(loaded) for _ in range(2)]
             assert written[0] == written[1]
             if layout == -67:
-                # Hadoop 2.7 takes the time of a snapshot from the clock.
+                # During replay, Hadoop 2.7 reads a snapshot's time from the clock.
                 assert written[0] == merge_bytes(source, played)
             SnapshotReader(Saved(written[0])).check()
 

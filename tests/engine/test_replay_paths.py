@@ -1,5 +1,5 @@
-"""Replay of operations with paths that Java clients never send, compared with the results of NameNodes of Hadoop 2.7.3
-and 3.4.2.
+"""Replay of operations with paths that Java clients never send, compared with the results of Hadoop 2.7.3 and 3.4.2
+NameNodes.
 """
 
 from __future__ import annotations

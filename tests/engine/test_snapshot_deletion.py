@@ -271,8 +271,8 @@ def deleted_in_order() -> list[EditOp]:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_second_deletion_of_a_snapshot_marked_as_deleted(tmp_path: Path, ordered: bool) -> None:
-    """If ordered deletion has since been switched off, the first operation removes the snapshot, and the second does
-    nothing (HDFS-15590, HDFS-17960).
+    """If ordered deletion has since been switched off, the first operation removes the snapshot, and the second
+    operation has no effect (HDFS-15590, HDFS-17960).
     """
     found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
     assert found.reader.order == [b"s3"]

@@ -52,7 +52,7 @@ def test_segment_digest_equals_that_of_earlier_releases(name: str, digest: str) 
 
 
 def recorded(given: Sequence[EditOp], applied: int) -> tuple[TxnRun, ...]:
-    """Return the runs of a recorder that has seen `given`, of which the first `applied` were applied."""
+    """Return the runs of a recorder that recorded `given`, of which the first `applied` were applied."""
     recorder = TxnRecorder()
     recorder.begin(ImageId(0, "base"))
     assert list(recorder.record_all(given)) == given

@@ -251,7 +251,7 @@ class World:
             link.pipe.clear()
             link.lost.clear()
             link.requests.clear()
-            # kazoo then calls all watches; notifications without a change are not delivered
+            # kazoo then also calls all watches, but our election ignores calls that report no change
             node.notices.append(Disconnected(link.number))
         elif not self.server_up or (not self.calm and self.chance(0.3)):
             return
@@ -442,8 +442,8 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Check that our elector becomes active only after its NameNode, and stays active no longer than its last
-        confirmation allows.
+        """Check that our elector becomes active only after its NameNode, and does not remain active for longer than its
+        last confirmation allows.
         """
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:

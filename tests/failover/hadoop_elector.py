@@ -1,4 +1,4 @@
-"""An elector for the model, which decides like Hadoop's ActiveStandbyElector but has our interface."""
+"""An elector for the model, which decides as Hadoop's ActiveStandbyElector does, but has our interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web server of a controller follows dfs.http.policy, with the cluster's ssl-server.xml."""
+"""The web server of a controller applies dfs.http.policy, and reads the cluster's ssl-server.xml for HTTPS."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_failover_from_an_unhealthy_namenode_to_a_healthy_one_only(pair: Pair) -
     pair.unwell("nn2", "")
     pair.becomes("nn2", ACTIVE)
     pair.has_lock("nn2")
-    # nn1 still answers, so nn2's controller asks nn1 to stand down; forced fencing would run the command `false`
+    # nn1 still answers, so nn2's controller asks nn1 to stand down; forced fencing would run the `false` command
     assert pair.nodes["nn1"].state is STANDBY
     pair.unwell("nn1", "")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")

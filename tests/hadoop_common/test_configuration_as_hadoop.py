@@ -1,4 +1,4 @@
-"""Configuration files, and the values that Hadoop 3.5.0's class Configuration reads from them.
+"""Configuration files, and the values that the Configuration class of Hadoop 3.5.0 reads from them.
 
 If Hadoop 3.5.0 refuses a file, the values are those of Hadoop 2.7.3. All values were recorded from the real classes,
 with `hdfs-site.xml` on the class path.

@@ -1,4 +1,4 @@
-"""Principals with `_HOST`, patterns of server principals, and keytabs: bytes in, values out."""
+"""Principals with `_HOST`, patterns of server principals, and the entries of keytabs."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ BOOKKEEPER = HadoopRelease(
     0,
     "",
 )
-"""Jars and program, stored like the jars of a Hadoop release; the fields about NameNodes are unused."""
+"""Jars and program, stored as the jars of a Hadoop release are; the fields about NameNodes are unused."""
 
 
 def bookkeeper_ready() -> HadoopRelease:

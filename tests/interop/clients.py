@@ -55,7 +55,7 @@ class ClientJvm:
     def of(self, conf: HadoopConf | Path) -> HdfsClient:
         """Return a client of the cluster in a configuration, or in a folder with core-site.xml and hdfs-site.xml.
 
-        The JVM reads the folder at its first use; a client does not see later changes.
+        The JVM reads the folder at its first use; later changes have no effect.
         """
         return HdfsClient(self, conf.folder if isinstance(conf, HadoopConf) else conf)
 

@@ -80,7 +80,7 @@ class _Storing(_Server):
     """A server with images and edits.
 
     Attributes:
-        current: the folder with VERSION, images and edits; the first if there are several.
+        current: the folder with VERSION, images and edits; the first folder if there are several.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class NameNode(_Storing):
         return str(self.jmx("Hadoop:service=NameNode,name=NameNodeStatus").get("State", ""))
 
     def metrics(self) -> dict[str, Any]:
-        """Return the bean FSNamesystem, which Hadoop updates only every ten seconds."""
+        """Return the FSNamesystem bean, which Hadoop updates only every ten seconds."""
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
@@ -189,7 +189,7 @@ class NameNode(_Storing):
             except (RetriableError, RpcConnectionError):
                 return False
             except RpcError:
-                # a standby, or a NameNode that demands a login
+                # a standby, or a NameNode that requires a login
                 return True
         return True
 

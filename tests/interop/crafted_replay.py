@@ -49,7 +49,7 @@ blockpoolID=BP-7-127.0.0.1-1
 layoutVersion=-63
 """
 _CLOCK_FROM = 1_600_000_000_000
-"""Bound of the times of operations; later times come from a clock, or are deliberate values of a list."""
+"""Upper bound of the times of operations; later times come from a clock, or are deliberate values of a list."""
 _MOST_IN_A_JVM = 1500
 
 
@@ -183,8 +183,8 @@ class CraftedReplay:
     def _is_healed(self, storage: Path, theirs: Outcome, ours: Outcome) -> bool:
         """Return whether Hadoop stops at inconsistent snapshot diffs, which our merge heals (docs/snapshots.md).
 
-        `--as-hadoop` stops at the same operation, or at any operation if Hadoop cannot write the image, and a NameNode
-        loads our image if the merge made one.
+        `--as-hadoop` must stop at the same operation, or at any operation if Hadoop cannot write the image. If our
+        merge made an image, a NameNode must load it.
         """
         stopped = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         stops_there = theirs.txid in (None, stopped.txid) and "are inconsistent with its children" in stopped.error
@@ -193,9 +193,9 @@ class CraftedReplay:
     def _is_copied(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
         """Return whether Hadoop's image lacks the block that a truncate names for a copy.
 
-        Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
-        may no longer require a copy. If the copy has the id of the old block, the deletion of the snapshot with the old
-        block also removes the copy from Hadoop's map.
+        Our merge copies the block as the operation specifies. Hadoop decides again during the replay, when a snapshot
+        or an upgrade may no longer require a copy. If the copy has the id of the old block, the deletion of the
+        snapshot with the old block also removes the copy from Hadoop's map.
         """
         truncated = [op.src for op in ops if isinstance(op, TruncateOp) and op.txid < (theirs.txid or 0)]
         if "Mismatched block IDs" in theirs.error:

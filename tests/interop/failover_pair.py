@@ -235,7 +235,7 @@ class FailoverPair:
         return found[0] if found else None
 
     def wait_for_active(self, name: str) -> None:
-        """Wait until `name` is the only active NameNode, with the lock and the breadcrumb; note the time in `took`."""
+        """Wait until `name` is the only active NameNode, with the lock and breadcrumb; record the time in `took`."""
         began = time.monotonic()
         wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active")
         self.took.append(time.monotonic() - began)

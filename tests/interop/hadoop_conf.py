@@ -59,7 +59,7 @@ class HadoopConf:
         return self.properties[key]
 
     def update(self, properties: Mapping[str, str]) -> None:
-        """Change properties; processes see it at their next start."""
+        """Change properties; processes read them at their next start."""
         self.properties.update(properties)
         self.write()
 

@@ -1,4 +1,4 @@
-"""Damaged copies of an image with a correct digest, as a disk, a bug or an attacker may leave them.
+"""Damaged copies of an image with a correct digest, as a faulty disk, a bug or an attacker may produce them.
 
 Each damage is deterministic: the random numbers are derived from the names of the image and of the damage.
 """

@@ -76,7 +76,7 @@ class JournalTrio:
                 {
                     "dfs.namenode.shared.edits.dir": self.uri,
                     "dfs.journalnode.sync.interval": "1000",
-                    # keep the newest transactions in memory; Hadoop 2.7 does not know this key
+                    # keep the newest transactions in memory; Hadoop 2.7 does not support this key
                     "dfs.ha.tail-edits.in-progress": "true",
                 }
             )

@@ -31,7 +31,7 @@ _END = re.compile(r"</[A-Za-z]+Section>|</fsimage>|</?snapshottableDir>")
 
 
 def deleted_blocks(text: str) -> set[str]:
-    """Return the ids of the blocks that Hadoop marked as deleted during the replay, by a length that it then saved."""
+    """Return the ids of the blocks that Hadoop marked as deleted during the replay; the mark is a special length."""
     return {number for _, number, length in _BLOCK.findall(text) if length == _DELETED_LENGTH}
 
 

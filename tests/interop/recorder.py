@@ -28,7 +28,7 @@ class Recording:
         checkpoint: the SecondaryNameNode's folder; without a checkpoint, the new image is missing.
         refusal: the reason why the SecondaryNameNode made no image, "" if it made an image.
         ended: whether the NameNode exited because of faults in the first image that it saved, as Hadoop 3 does
-            (FSImage.saveNamespace). Then the only complete image is the image at txid 0.
+            (FSImage.saveNamespace). In this case, the only complete image is the image at txid 0.
     """
 
     current: Path

@@ -183,14 +183,14 @@ class Row:
     Attributes:
         expected: `heals`: checkpoints of the NameNode's namespace continue automatically; `alarms`: the daemon offers
             no image and an alarm gives the reason; `ends`: the daemon exits with the reason.
-        down: the daemon is stopped before the event and started after the NameNode has continued.
-        imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
-        periodic: only the period triggers checkpoints.
+        down: whether the daemon is stopped before the event and started after the NameNode has continued.
+        imaged: whether the daemon makes an image of the transactions to lose, which the NameNode accepts.
+        periodic: whether only the period triggers checkpoints.
         anew: number of transactions that the NameNode writes after it was set back.
-        rolled: the NameNode begins a segment before the new transactions, as when a backup node registers, and another
-            segment after the lost transactions.
-        purged: after the new transactions, the NameNode saves an image and purges all earlier edits.
-        alike: the new transactions repeat the lost transactions, with other times.
+        rolled: whether the NameNode begins a segment before the new transactions, as when a backup node registers, and
+            another segment after the lost transactions.
+        purged: whether, after the new transactions, the NameNode saves an image and purges all earlier edits.
+        alike: whether the new transactions repeat the lost transactions, with other times.
     """
 
     role: str
@@ -310,8 +310,8 @@ def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool
     """Make the NameNode purge the only image of a stopped daemon. The daemon did not make this image, but fetched it.
 
     Args:
-        restarted: the NameNode is also restarted, so that only the edits before the image's txid show that the image
-            belongs to the NameNode's past.
+        restarted: whether the NameNode is also restarted, so that only the edits before the image's txid show that the
+            image belongs to the NameNode's past.
 
     Raises:
         AssertionError: the daemon set the image aside, or the NameNode has no image from the daemon.
@@ -345,7 +345,7 @@ def judge(site: Site, newest: int, *, expected: str, periodic: bool = False, ali
 
     Args:
         newest: txid of the NameNode's newest image before the expected checkpoint.
-        alike: the new transactions equal the lost transactions.
+        alike: whether the new transactions equal the lost transactions.
 
     Raises:
         AssertionError: one of these conditions is not met.

@@ -1,7 +1,7 @@
 """Random operations on a real NameNode: our merge of image and edits, compared with the SecondaryNameNode's merge.
 
-`make differential SEEDS=200 MODES="snapshot mixed files"` runs more; SEED=2 runs others, and RELEASE=3.4.2 uses that
-release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode
+`make differential SEEDS=200 MODES="snapshot mixed files"` runs more cases; SEED=2 runs other cases, and RELEASE=3.4.2
+uses that release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode
 (`RandomRecorder.java`). These rules explain all permitted differences:
 
 1. Times that Hadoop takes from its clock during replay, lengths of blocks that it marks as deleted, and symlinks whose

@@ -121,7 +121,8 @@ class Rounds:
     def stop_zookeeper(self, active: str, other: str) -> None:
         """Stop ZooKeeper for three timeouts, during which both NameNodes keep their states.
 
-        If the host is so busy that a session ends before its client is connected again, either NameNode may win.
+        If the host is so busy that a session ends before its client is connected again, either NameNode may become
+        active.
         """
         before, owner = (self.begun(active), self.begun(other), self.fencings()), self.pair.owner()
         sessions = {name: self.reported(name, _CONNECTED) for name in (active, other)}
@@ -199,7 +200,7 @@ def test_one_active_namenode_with_stubs(client_jvm: ClientJvm, tmp_path: Path, c
 def test_a_hung_active_namenode_becomes_standby(
     client_jvm: ClientJvm, tmp_path: Path, hung: str, of: type[HaPair] | type[StubPair]
 ) -> None:
-    """Fence by the epoch of the JournalNodes alone: the old active NameNode steps down once it continues."""
+    """Only the epoch of the JournalNodes fences the old active NameNode, which steps down once it continues."""
     with FailoverPair(tmp_path, client_jvm, of=of, fencing="shell(true)") as pair:
         (other,) = pair.nodes.keys() - {hung}
         rounds = Rounds(pair)

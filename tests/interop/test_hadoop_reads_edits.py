@@ -1,4 +1,6 @@
-"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer prints the recording."""
+"""Every recorded transaction of Hadoop, rewritten by us: Hadoop's own viewer prints the same output as for the
+recording.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def recorded(case: Case) -> list[str]:
 
 
 def check_readable(case: Case) -> None:
-    """Skip a recording whose edits name a storage type that these servers do not know (NVDIMM, since -67)."""
+    """Skip a recording whose edits name a storage type that these servers do not support (NVDIMM, since -67)."""
     if LAYOUT == -66 and any("<STORAGETYPE>5</STORAGETYPE>" in line for line in recorded(case)):
         pytest.skip("the edits contain a quota for NVDIMM storage")
 

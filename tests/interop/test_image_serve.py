@@ -1,4 +1,4 @@
-"""`image serve` gives Hadoop's own clients the same responses as the NameNode that wrote the image."""
+"""`image serve` sends Hadoop's own clients the same responses as the NameNode that wrote the image."""
 
 from __future__ import annotations
 

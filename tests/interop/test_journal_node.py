@@ -309,8 +309,8 @@ def test_each_node_recovers_segments_from_the_other(conf: HadoopConf, tmp_path: 
 
 
 def test_ours_is_stricter_with_segment_copies_of_other_writers(conf: HadoopConf, tmp_path: Path) -> None:
-    """If copies have the same length and different transactions, Hadoop's node finalizes its own copy, accepted or not;
-    our node replaces the copy or refuses the call.
+    """If copies have the same length and different transactions, Hadoop's node finalizes its own copy, even if it was
+    not accepted. Our node replaces the copy or refuses the call.
     """
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for node, other in ((theirs, mine), (mine, theirs)):

@@ -114,8 +114,8 @@ def test_the_other_daemon_takes_over(stub: tuple[NameNodeStub, Path, str, str], 
 @pytest.mark.skipif(not deep(), reason="six seconds a round")
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_leadership_survives_kills_and_freezes_of_the_leader(tmp_path: Path) -> None:
-    """Lose the leader 200 times during an upload or between uploads, under constant edits: by kill -9, a freeze, a
-    stop, an expired session or a lost connection to ZooKeeper.
+    """Lose the leader 200 times during an upload or between uploads, under constant edits. The causes are kill -9, a
+    freeze, a stop, an expired session and a lost connection to ZooKeeper.
 
     Each time, the other daemon continues. Two uploads never overlap, and the NameNode accepts each image once and none
     from a leader that was frozen. The newest image is never older than the sum of period, session timeout, check period

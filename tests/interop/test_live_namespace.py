@@ -169,7 +169,7 @@ def make_random(active: HdfsClient, number: int) -> None:
     active.shell("-mkdir", "-p", f"{top}/coded/d").checked()
     active.load(60, seed=number, path=top, threads=1)
     if SERVER.is_3:
-        # no erasure-coded files in snapshots: Hadoop's own NameNodes fail at the deletion of some
+        # no erasure-coded files in snapshots, because Hadoop's own NameNodes fail to delete some of them
         for path in (f"{top}/coded", max(active.namespace(below)) if number % 2 else f"{top}/coded/d"):
             active.tool(EC_ADMIN, "-setPolicy", "-path", path, "-policy", "RS-6-3-1024k")
     active.shell("-touchz", f"{top}/coded/f", f"{top}/coded/d/g").checked()

@@ -1,4 +1,4 @@
-"""No change is lost when a real NameNode is set back, in any way, next to each of our roles.
+"""No change is lost when a real NameNode is set back, in any way, with a daemon in each of our roles.
 
 A row takes 10 to 25 seconds. The quick tier plays one row, caused by Hadoop's own procedures or file backups.
 """

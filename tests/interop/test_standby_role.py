@@ -65,7 +65,7 @@ def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair
     with second(pair) as daemon:
         first = pair.nn1.images[-1]
         active.load(300, seed=2)
-        # in this test, only the daemon rolls the active's log
+        # in this test, only the daemon rolls the active NameNode's log
         wait_until(lambda: pair.nn1.images[-1] > first, "an image by transactions")
         assert daemon.status()["lastReason"] == "txns"
 

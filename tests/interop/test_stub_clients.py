@@ -1,4 +1,4 @@
-"""Hadoop's clients and checkpointers on the stub: their work and their view, and reads of the stub's files."""
+"""Hadoop's clients and checkpointers on the stub, and Hadoop's programs on the stub's files."""
 
 from __future__ import annotations
 

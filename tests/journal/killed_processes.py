@@ -1,4 +1,4 @@
-"""Servers and writers as processes that a test kills, and checks that no acknowledged transaction is lost."""
+"""Servers and writers as processes that a test kills, and functions that find lost acknowledged transactions."""
 
 from __future__ import annotations
 

@@ -38,6 +38,6 @@ def hadoop_here() -> None:
 
 @pytest.fixture(autouse=True)
 def logged_out() -> Iterator[None]:
-    """Reset the login after each test, because it belongs to the process."""
+    """Reset the login after each test, because the login is global to the process."""
     yield
     log_in(None)

@@ -71,8 +71,9 @@ class NamenodeDouble(RecordedNamespace):
         state: HA state; a NameNode that is not active refuses rolls and images.
         started_at: start of its process as its /jmx reports it, in ms since the epoch; None to omit the time.
         recent: period and number of transactions for which it refuses images as too recent; None to accept every image.
-            As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
-        reaches_nodes: whether streams reach backup nodes; with Kerberos, Hadoop's NameNodes cannot log in there.
+            As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid is refused permanently.
+        reaches_nodes: whether streams reach backup nodes; with Kerberos, Hadoop's NameNodes cannot log in to backup
+            nodes.
         reports, ended: values received by errorReport and endCheckpoint.
         layouts_ahead: number of layouts by which the software is newer than the storage, as during a rolling upgrade.
         reports_software: whether versionRequest returns the layout of the software, as in releases up to 3.3.
@@ -160,8 +161,8 @@ class NamenodeDouble(RecordedNamespace):
         return Addresses(f"127.0.0.1:{self.rpc_port}", f"127.0.0.1:{self.http_port}")
 
     def refusal(self, txid: int) -> str | None:
-        """Return the refusal by ImageServlet of Hadoop 3.4.1 of an image that arrives now, or None if it accepts the
-        image.
+        """Return the refusal that Hadoop 3.4.1's ImageServlet sends for an image that arrives now, or None if it
+        accepts the image.
         """
         if self.recent is None:
             return None

@@ -44,7 +44,7 @@ def listing(dfs: Dfs, path: str, first: str, second: str) -> tuple[list[pb.Snaps
 
 
 def as_listed(pages: list[pb.SnapshotDiffReportListingProto]) -> set[str]:
-    """Return the entries as seen from the earlier state, as in SnapshotDiffReportGenerator."""
+    """Return the entries from the view of the earlier state, as in SnapshotDiffReportGenerator."""
     found = set()
     moved = {entry.fileId for page in pages for entry in page.deletedEntries if entry.isReference}
     for page in pages:

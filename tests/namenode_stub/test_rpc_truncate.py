@@ -73,7 +73,7 @@ def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int)
         status = stub.namespace.status("/f")
         assert (status.open, status.blocks) == (True, blocks[:2])
         assert not dfs.path("isFileClosed", "/f", pb.ResultProto).result
-        # Repeating the call is not an error, but another length is.
+        # Repeating the call is not an error, but a call with another length is an error.
         assert not truncate(dfs, "/f", BLOCK + 7, "DFSClient_2")
         assert refused(dfs, lambda d: truncate(d, "/f", 5)) == "AlreadyBeingCreatedException"
         assert stub.namespace.transactions.last_txid == first + 2

@@ -114,7 +114,7 @@ def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: 
         watching = dataclasses.replace(asking(active), lag_alarm=0.1)
         active.namespace.mkdirs("/a")
         last = active.namespace.transactions.last_txid
-        # an active in safe mode does not roll
+        # an active NameNode in safe mode does not roll
         active.active.administration.set_safe_mode(on=True)
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))
@@ -148,7 +148,7 @@ def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
                 assert (answer.status_code, "cannot be read" in answer.json()["error"]) == (503, True)
                 assert standby.state is HAState.STANDBY
                 wait_until("the fault", lambda: "cannot be read" in status(standby)["tailFault"])
-                # the standby did not fence the active NameNode, which it cannot replace
+                # the standby cannot replace the active NameNode, so it did not fence the active NameNode
                 active.namespace.mkdirs("/goes-on")
                 last = active.namespace.transactions.last_txid
                 wait_until(

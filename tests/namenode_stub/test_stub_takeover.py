@@ -122,8 +122,8 @@ def test_acknowledged_changes_survive_a_takeover_on_bookkeeper(tmp_path: Path, m
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new active NameNode
-    continues.
+    """Check that a takeover loses no acknowledged operation; the old active NameNode is fenced, and the new active
+    NameNode continues.
     """
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
@@ -354,7 +354,7 @@ def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum
                 standby.transition_to_active()
             assert "bootstrap-standby" in refused.value.hint
             assert standby.state is HAState.STANDBY
-        # the standby did not fence the active NameNode, which it cannot replace
+        # the standby cannot replace the active NameNode, so it did not fence the active NameNode
         assert mkdirs(active, "/b").ok
 
 

@@ -1,8 +1,8 @@
 """PySpark's worker daemon with a gate: a task waits at its start until the test opens the gate.
 
-`spark.python.daemon.module` selects this module. The folder HDFS_CHECKPOINTER_TEST_GATE contains the number of tasks
-that pass at the same time (file `free`). Each further task creates a file `waiting-PID`, named after the executor's
-process, and waits for the file `open`.
+`spark.python.daemon.module` selects this module. HDFS_CHECKPOINTER_TEST_GATE names a folder. Its file `free` contains
+the number of tasks that pass at the same time. Each further task creates a file `waiting-PID`, named after the
+executor's process, and waits for the file `open`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ UPGRADES = [case for case in ALL_CASES if not same_layout(case)]
 def test_the_image_equals_those_of_hadoop_and_the_local_engine(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Hadoop 2.7 gives snapshots the time of their replay, so both engines must use the same time.
+    # During replay, Hadoop 2.7 reads a snapshot's time from the clock, so both engines must use the same time.
     now = time.time_ns() // 1_000_000
     monkeypatch.setattr("engine.replay.snapshots.now", lambda: now)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))

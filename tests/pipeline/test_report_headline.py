@@ -165,7 +165,7 @@ def _expected_quotas(made: _Namespace, say: ValueFormatter) -> list[tuple[str, s
 
 
 def _saved_heap(small: list[_File]) -> int:
-    """Return the heap saved by merging the small files of an owner in a directory into one per full block."""
+    """Return the heap saved by merging the small files of an owner in a directory into one file per full block."""
     groups: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for file in small:
         groups[file.path.rpartition("/")[0], file.owner].append(file)
@@ -235,7 +235,7 @@ def _expected_facts(made: _Namespace) -> dict[str, Any]:
 
 
 def _check_tables(report: NamespaceReport, made: _Namespace) -> None:
-    """Check that every output marks a table of only the first rows."""
+    """Check that every output marks a table that shows only its first rows."""
     content = json.loads(json.dumps(as_json(report)))
     tables = {table["name"]: table for section in content["sections"] for table in section["tables"]}
     owners = len({file.owner for file in made.files} | {"hdfs"})

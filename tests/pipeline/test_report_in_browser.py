@@ -77,7 +77,7 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
 
 @pytest.fixture
 def bare(chromium: Browser) -> Iterator[Page]:
-    """An empty page with the functions of all scripts that draw nothing."""
+    """An empty page with the functions of the scripts that do not draw."""
     page = chromium.new_page()
     page.set_default_timeout(PATIENCE)
     for name in ("format.js", "squarify.js"):

@@ -1,4 +1,4 @@
-"""Sums by pairs of numbers, compared with plain dictionaries, compiled and not."""
+"""Kernels that sum by pairs of numbers, compiled and uncompiled, compared with plain dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels of the tables, compared with plain twins, compiled and not."""
+"""The kernels of the tables, compiled and uncompiled, compared with plain twins."""
 
 from __future__ import annotations
 

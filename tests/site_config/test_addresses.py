@@ -96,12 +96,12 @@ OTHER = NamespaceRpc(("host3", 9020), is_namenode=False)
 @pytest.mark.parametrize(
     ("more", "role", "served"),
     [
-        # DataNodes and applications find an open port at the address of a NameNode
+        # without the key, no reads are served, because DataNodes and applications would use the address of a NameNode
         ({}, Role.STANDBY, ()),
         ({RPC: "host3:9020", "checkpointer.namespace.serve": "false"}, Role.STANDBY, ()),
         ({RPC: "host3:9020"}, Role.STANDBY, (OTHER,)),
         ({RPC: "host3:8020, host3:9020"}, Role.STANDBY, (OWN, OTHER)),
-        # applications never read an older state at the address of a NameNode, under any name
+        # the address of a NameNode is recognised under any name, so that applications never read an older state there
         ({RPC: "0.0.0.0:8020"}, Role.STANDBY, (replace(OWN, address=("0.0.0.0", 8020)),)),
         (
             {RPC: "host3:8020", "dfs.namenode.rpc-bind-host": "0.0.0.0"},

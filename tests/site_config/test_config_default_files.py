@@ -1,6 +1,6 @@
-"""Copies of Hadoop's whole default files as site files: operators start from them.
+"""Copies of Hadoop's whole default files as site files, because operators start from such copies.
 
-The files are read from jars: the jars of `make interop-setup`, and the jars in the local repository of Maven, where
+The files are read from the jars of `make interop-setup`, and from the jars in Maven's local repository, where
 `mvn dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` stores them.
 """
 

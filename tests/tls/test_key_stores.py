@@ -242,7 +242,7 @@ def in_ber(store: bytes) -> bytes:
 
 
 def test_a_store_with_too_many_iterations_is_refused() -> None:
-    """The iteration count may be that of the digest, or of any encrypted part, with or without a digest."""
+    """The iteration count may belong to the digest or to any encrypted part, with or without a digest."""
     own = authority().issue()
     hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
     store = pkcs12.serialize_key_and_certificates(

@@ -43,7 +43,7 @@ class _CheckpointEnd:
         self._unended = RecurringFault(_LOG, "the NameNode accepts the end of checkpoints again", unit="attempts")
 
     def started(self, command: CheckpointCommand) -> None:
-        """Record a started checkpoint, which replaces an unfinished one."""
+        """Record a started checkpoint, which replaces an unfinished checkpoint."""
         self._command = command
 
     @property
@@ -52,7 +52,7 @@ class _CheckpointEnd:
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if it has the image that it expects.
+        """End the checkpoint at the NameNode if the NameNode has the image that it expects.
 
         If the NameNode is unreachable, a later call retries. A refused call is not retried.
         """
@@ -206,5 +206,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if the images up to `settled_txid` include the expected one."""
+        """End the checkpoint at the NameNode if the images up to `settled_txid` include the image that it expects."""
         self._ending.end(self.link, self.storage.storage_info(), settled_txid)

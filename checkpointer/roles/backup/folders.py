@@ -31,7 +31,7 @@ class FailedFolders:
         self._failures.append((folder, error_text(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
-        """Drop the failed directories, but keep the last directory."""
+        """Drop the failed directories, but never the last remaining directory."""
         while self._failures:
             folder, reason = self._failures.popleft()
             if folder.parent in storage.roots and len(storage.roots) > 1:
@@ -99,7 +99,8 @@ def initialize_storage(
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks it.
+    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks the
+    namespace.
 
     Raises:
         StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.

@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
+    """Return the segments with transactions `first` to `last` that the storage lacks, as pairs of first and last txid.
 
     Raises:
         TransactionGapError: some transactions are missing both on this node and at the NameNode.
@@ -78,7 +78,7 @@ class BackupFollower:
     _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
-        """Require the NameNode's image for the next load, because our image is from before an upgrade."""
+        """Require the NameNode's image for the next load, because our image predates an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
@@ -100,8 +100,8 @@ class BackupFollower:
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
         if self._linked is None or self._linked[0] != (txid, folder) or not all(map(Path.is_dir, self._linked[1])):
-            # After a kill, our files would otherwise be purged in favour of the NameNode's image. After a failed
-            # attempt, the image with this name is the NameNode's.
+            # Otherwise, if this process were killed, our files would be purged in favour of the NameNode's image. After
+            # a failed attempt, the image with this name is the NameNode's.
             self._linked = (txid, folder), self.storage.link_aside(folder, only=doomed)
         fetched = self._fetch_image(None, txid)
         aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=self._linked[1])
@@ -227,7 +227,7 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            # A different layout means that the image is from before an upgrade that this node has missed.
+            # A different layout means that the image predates an upgrade that this node has missed.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer, self.source.newest_image_txid())
@@ -289,7 +289,7 @@ class BackupFollower:
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode omits a segment if the requested txid is not its first.
+            # A NameNode omits a segment if the requested txid is not the segment's first txid.
             return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:

@@ -81,7 +81,7 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Probes are frequent, because even a slow response shows that the NameNode works.
+        # A probe has a short limit and no retry, because the next probe follows soon.
         limit = min(_PROBE_TIMEOUT, timeout)
         self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
@@ -198,7 +198,7 @@ class NamenodeLink:
         if not self.registered:
             return
         self.registered = False
-        # A separate connection, because other calls may be waiting for a hanging NameNode.
+        # Use a separate connection, because other calls may be waiting for a hanging NameNode.
         with NamenodeClient(
             self._host,
             self._port,

@@ -143,7 +143,7 @@ class JournalReceiver:
     Args:
         info: namespace of the edits.
         last_txid: newest transaction in the storage.
-        on_directory_failure: called during RPC calls with an edits directory that failed; must therefore be fast.
+        on_directory_failure: called with a failed edits directory during RPC calls, so it must be fast.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class JournalReceiver:
             self._freeze = False
 
     def take_namespace(self) -> bool:
-        """Ensure that the stream does not access the namespace, after the NameNode has begun a segment.
+        """After the NameNode has begun a segment, ensure that the stream does not access the namespace.
 
         Return False if the segment did not arrive, because the NameNode no longer streams to this node.
         """
@@ -282,7 +282,7 @@ class JournalReceiver:
             self._break(reason)
 
     def recover(self, leftovers: Callable[[], None]) -> None:
-        """Call `leftovers`, which finalizes segments that were left in progress, unless a segment is being written.
+        """Unless a segment is being written, call `leftovers`, which finalizes segments that were left in progress.
 
         During the call, refuse new segments, because `leftovers` would also finalize them.
         """

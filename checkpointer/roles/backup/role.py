@@ -231,7 +231,7 @@ class BackupRole(StoredRole):
     def close(self) -> None:
         """Request that the NameNode end the stream, stop all running work, and release all resources."""
         self._closing.set()
-        # First, so that the NameNode does not receive an error when it writes its log.
+        # Do this first, so that the NameNode does not receive an error when it writes its log.
         try:
             self._parts.link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
@@ -328,7 +328,8 @@ class BackupRole(StoredRole):
         self._parts.upkeep.check()
 
     def prepare(self) -> None:
-        """Drop failed storage directories, but keep the last directory; retry dropped directories if configured.
+        """Drop failed storage directories, but never the last remaining directory; retry dropped directories if
+        configured.
 
         Without a stream, checks are rare, so this method also queries the NameNode's newest transaction.
         """
@@ -357,7 +358,7 @@ class BackupRole(StoredRole):
             return self._parts.checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the NameNode if it expects one, and end the checkpoint at the NameNode.
+        """Offer the newest image to the NameNode if it expects an image, and end the checkpoint at the NameNode.
 
         Raises:
             StorageError: the image belongs to a past that the NameNode has lost; it was not offered.
@@ -389,7 +390,7 @@ class BackupRole(StoredRole):
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:
-    """Return access rules for streams without Kerberos. They allow hosts, because the configuration does not name the
-    NameNode's user.
+    """Return access rules for streams without Kerberos. The rules allow hosts, because the configuration does not name
+    the NameNode's user.
     """
     return AccessRules(config.access.hosts)

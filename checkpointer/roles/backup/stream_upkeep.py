@@ -1,11 +1,11 @@
 """Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
 Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
-state from the link and the receiver, so it does not depend on the previous check, except that it repeats a failed
+state from the link and the receiver. It does not depend on the previous check, except that it repeats a failed
 start-over.
 
-- If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
-  a stream, the NameNode was set back.
+- The first time that the NameNode is behind our transactions, a batch may be in progress. The second time, or if no
+  stream is running, the NameNode was set back.
 - If the NameNode wrote transactions but none arrived, it may have lost our registration. This node then breaks off the
   stream and registers again.
 - A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
@@ -90,7 +90,7 @@ class UpkeepPace:
         self._not_before = self._clock()
 
     def failed(self, *, at_once: bool, rolled: bool = False) -> None:
-        """Increase the delay after a failure, except with `at_once`, for a check that is cheap to repeat.
+        """Increase the delay after a failure, unless `at_once` is set because the check is cheap to repeat.
 
         `rolled` means that the NameNode rolled, but no stream began.
         """
@@ -193,7 +193,8 @@ class StreamUpkeep:
         before = self.receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self.link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            # The NameNode counts a batch when all its journals have stored it, so a live stream may be one batch ahead.
+            # The NameNode counts a batch when all its journals have stored it, so a running stream may be one batch
+            # ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
                 self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that this node has")
                 self.start_over(

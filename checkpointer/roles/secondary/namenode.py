@@ -56,7 +56,7 @@ class NamenodeCalls:
             raise
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Close the connection; the next call opens another connection."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:

@@ -12,8 +12,8 @@ The role prevents these faults:
   again immediately before the upload (`_confirm`).
 - An image that already contains the roll is treated as valid. The roll wrote the last transaction, so such an image
   belongs to a lost past; the role starts over.
-- A NameNode rolls its log although we cannot make its checkpoints. The role checks its namespace and layout before the
-  roll.
+- A NameNode rolls its log although we cannot make its checkpoints. The role checks the NameNode's namespace and layout
+  before the roll.
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ class SecondaryRole:
                 verdict.reason,
             )
         if self._config.archive.directory:
-            # before the purge; the process of the archive accepts segments in any order
+            # do this before the purge; the archive process accepts segments in any order
             self._fetcher.for_archive(base_txid, info, self._manifest(cancelled), cancelled=cancelled)
         return result
 
@@ -411,7 +411,7 @@ class SecondaryRole:
         try:
             image, fetched = self._guard.replace(txid, fetch) if is_lost else fetch()
         except TransferError as error:
-            # a NameNode keeps few images, but may still have the edits that prove ours
+            # a NameNode keeps few images, but may still have the edits that prove our image
             unusable = moved or is_lost or error.status not in NO_SUCH_IMAGE
             proved = None if unusable else self._guard.proved_copy(txid, witness)
             if proved is None:

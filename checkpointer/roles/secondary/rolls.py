@@ -1,6 +1,7 @@
 """Rolls of the NameNode's edit log for a secondary. A check of the NameNode's namespace precedes each roll.
 
-In shadow mode, the node does not request a roll; the end of the finalized segments after our newest image replaces it.
+In shadow mode, the node does not request a roll; the end of the finalized segments after our newest image replaces the
+roll.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
 `SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
-used any longer, but remain in place until the NameNode's image is stored. A failed fetch or a kill leaves them there,
-and the next attempt or the next start proves the loss again. Before the fetch, all images and edits are linked into the
-folder for the lost past: once the NameNode's image is stored, a restarted daemon has no proof of the loss.
+used any longer, but remain in place until the NameNode's image is stored. If the fetch fails or the process is killed,
+they remain there, and the next attempt or the next start proves the loss again. Once the NameNode's image is stored, a
+restarted daemon has no proof of the loss. Therefore, all images and edits are first linked into the folder for the lost
+past.
 
 The proof depends on the origin of an image:
 
@@ -115,7 +116,8 @@ class SecondaryPast:
         """Record an image that was made from `base` and `runs`.
 
         Args:
-            life: the NameNode's process, which was already running before base and segments were fetched or compared.
+            life: the NameNode's process, which was already running before the base and the segments were fetched or
+                compared.
         """
         self._pending = _PendingImage(image, base, tuple(runs), self.provenances.of(base.md5), life)
 
@@ -210,7 +212,7 @@ class PastGuard:
         """Replace our images with the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
 
         Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place. If they cannot
-        be linked into the folder for the lost past before, nothing is fetched.
+        first be linked into the folder for the lost past, nothing is fetched.
 
         Raises:
             StorageError: no directory is left for images or for edits.

@@ -1,4 +1,6 @@
-"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats all."""
+"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats all
+directories.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,8 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image, or None if there is none or the images are lost; do not read its content.
+        """Return the newest usable image, or None if there is none or the images are lost. Do not read the image's
+        content.
 
         Raises:
             StorageError: a directory cannot be read, or there is no usable directory.

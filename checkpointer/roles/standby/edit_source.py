@@ -1,4 +1,4 @@
-"""Interface to the edits that the active shares with its standbys, for any kind of storage."""
+"""Interface to the edits that the active NameNode shares with its standbys, for any kind of storage."""
 
 from __future__ import annotations
 

@@ -115,14 +115,14 @@ def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bo
 
 
 def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
-    """Read the open segment instead of mapping it into memory, because the active truncates the file when it finalizes
-    the segment.
+    """Read the open segment instead of mapping it into memory, because the active NameNode truncates the file when it
+    finalizes the segment.
     """
     try:
         content = segment.path.read_bytes()
         found = examine_in_progress_segment(segment, content) if content else None
     except FileNotFoundError:
-        # The active has just finalized the segment; the next listing contains its new name.
+        # The active NameNode has just finalized the segment; the next listing contains its new name.
         return None, ""
     except (OSError, JournalError) as fault:
         return None, error_text(fault)

@@ -1,18 +1,18 @@
 """Follower of the shared edits, which keeps a namespace up to date between checkpoints and saves it for a checkpoint.
 
-The namespace is not loaded, following, held at the start of a rolling upgrade, lost, or being saved. One lock protects
-the namespace.
+The namespace is in one of these states: not loaded, following, held at the start of a rolling upgrade, lost, or being
+saved. One lock protects the namespace.
 
 - Not loaded: before the first tail, and after a fault that makes the namespace unreliable (an edit that cannot be
   applied, another VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
   of the past, because the missing segments may have been purged in another past. If the past is unchanged, or if every
-  copy of an edit is damaged, the follower fetches the active's image once it replaces these edits. Until then, the
-  fault raises an alarm.
+  copy of an edit is damaged, the follower fetches the active NameNode's image once this image replaces these edits.
+  Until then, the fault raises an alarm.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
-- Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active's image
-  instead. It fetches the same image again only after increasing delays. It also replaces our state if every image of
-  this node is damaged.
+- Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active
+  NameNode's image instead. It fetches the same image again only after increasing delays. It also replaces our state if
+  every image of this node is damaged.
 
 The follower makes every image from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not
 change the namespace, and raises an alarm until a later tail succeeds.
@@ -99,14 +99,14 @@ class StandbyDetails(RoleDetails):
 
 
 class JournalFollower:
-    """Follower that maintains the warm namespace of a standby. Tail and checkpoint exclude each other; any thread may
-    read.
+    """Follower that maintains the warm namespace of a standby. A tail and a checkpoint exclude each other; any thread
+    may read.
 
     Args:
         source: the shared edits, which the follower closes.
         storage: locked storage of the images.
         images: fetches an image if edits cannot be applied to our image.
-        on_start_over: called after the active's image has replaced our state, which was set aside.
+        on_start_over: called after the active NameNode's image has replaced our state, which was set aside.
         clock: monotonic seconds, for the time of the next roll request.
 
     Attributes:
@@ -192,7 +192,7 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the VERSION of the
+        """Return the reasons why edits are not applied or do not arrive, or why our VERSION is not the VERSION of the
         cluster.
         """
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
@@ -224,8 +224,8 @@ class JournalFollower:
         A fault raises an alarm until a later tail succeeds. During a checkpoint, the method does nothing.
 
         Args:
-            may_roll: returns whether a roll may be requested now. During an image transfer to the active, a roll would
-                be slow and would slow the transfer down.
+            may_roll: returns whether a roll may be requested now. During an image transfer to the active NameNode, a
+                roll would be slow and would slow the transfer down.
         """
         self._version.check()
         followed = self._follow()
@@ -249,7 +249,7 @@ class JournalFollower:
         self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
 
     def doubt_version(self, reason: str) -> None:
-        """Require a check in the next tail that the active's VERSION still equals ours."""
+        """Require a check in the next tail that the active NameNode's VERSION still equals ours."""
         self._version.doubt(reason)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
@@ -333,7 +333,7 @@ class JournalFollower:
 
     def _load_or_replace(self, observer: Observer) -> None:
         """Load an image if none is loaded, or if another program wrote a newer image. If every image of this node is
-        damaged, set them all aside and load the active's image.
+        damaged, set them all aside and load the active NameNode's image.
 
         A damaged image remains if the process is killed while it replaces the only image with an image of the same
         name.
@@ -402,12 +402,13 @@ class JournalFollower:
         return started_over
 
     def _start_over(self, reason: str, observer: Observer, *, folder: str = LOST_PAST) -> None:
-        """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
+        """Set aside our state below `folder`, and fetch the active NameNode's image, as `hdfs namenode
+        -bootstrapStandby` does.
 
         Raises:
-            StorageError: no NameNode is active, the active has another namespace, or this node recently started over
-                without success.
-            HdfsError: the active's image could not be fetched.
+            StorageError: no NameNode is active, the active NameNode has another namespace, or this node recently
+                started over without success.
+            HdfsError: the active NameNode's image could not be fetched.
         """
         active = self._nodes.active_version()
         if active is None:
@@ -476,7 +477,7 @@ class JournalFollower:
     # ---- rolling upgrade -----------------------------------------------------------------------------------
 
     def _rolling(self, theirs: StorageInfo) -> bool:
-        """Return whether a rolling upgrade is in progress while the active has this VERSION.
+        """Return whether a rolling upgrade is in progress while the active NameNode has this VERSION.
 
         When releases that do not report the upgrade finalize it, they also write VERSION in the shared edits. If the
         shared edits have no VERSION, only the edits show the finalization.

@@ -1,6 +1,6 @@
 """Images of other NameNodes for a standby's storage: the first image, and images after an upgrade or a gap.
 
-`ImageFetcher` fetches images, and `ImageReplacement` replaces our images with the active's image.
+`ImageFetcher` fetches images, and `ImageReplacement` replaces our images with the active NameNode's image.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class ImageReplacement:
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
-        # Only the active's image definitely belongs to the present past.
+        # Only the active NameNode's image definitely belongs to the present past.
         if active is None or active.image_txid < max(_end_of(fault), applied + 1, self.storage.latest_image().txid + 1):
             raise fault
         # otherwise, each tail would repeat a fetch that fills the disk
@@ -212,7 +212,8 @@ class ImageReplacement:
         self.images.fetch(active.http_address, active.image_txid, self.storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Adopt the active's image, then its VERSION; in this order, a restart after a crash fetches both again.
+        """Adopt the active NameNode's image, then its VERSION; in this order, a restart after a crash fetches both
+        again.
 
         Return the folders to which the previous images were moved.
 
@@ -237,7 +238,7 @@ class ImageReplacement:
         # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         name, info = image_name(active.image_txid), active.info
-        # After a kill, our images would otherwise be purged in favour of the NameNode's image.
+        # Otherwise, if this process were killed, our images would be purged in favour of the NameNode's image.
         linked = self.storage.link_aside(folder)
         try:
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)

@@ -139,7 +139,7 @@ class SharedJournalEdits:
         if finalized:
             self._finalized = finalized[-1].last
         last = found[-1].last if found else from_txid - 1
-        # JournalNodes do not return a segment's first transaction before the second is written.
+        # JournalNodes do not return a segment's first transaction before the second transaction is written.
         more = tail is not None and self._batch is not None and tail.last - from_txid + 2 >= self._batch
         return EditsView(finalized, tail, last, fault, more)
 

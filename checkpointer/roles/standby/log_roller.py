@@ -1,4 +1,4 @@
-"""Monitor of the flow of edits that requests rolls of the active's log (dfs.ha.log-roll.period)."""
+"""Monitor of the flow of edits that requests rolls of the active NameNode's log (dfs.ha.log-roll.period)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class LogRoller:
-    """Monitor that requests a roll if edits wait at the active, but none arrived for `period` seconds
+    """Monitor that requests a roll if edits wait at the active NameNode, but none have arrived for `period` seconds
     (EditLogTailer.doWork).
 
     Only one thread at a time may use it.

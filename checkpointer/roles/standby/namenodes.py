@@ -1,4 +1,4 @@
-"""RPC calls to the other NameNodes: search for the active, newest transactions, and rolls of the edit log."""
+"""RPC calls to the other NameNodes: search for the active NameNode, newest transactions, and rolls of the edit log."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ class NameNodes:
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
-        """Return the `ActiveVersion` of the active NameNode; None if no NameNode is active or the active does not
-        answer.
+        """Return the `ActiveVersion` of the active NameNode; None if no NameNode is active or the active NameNode does
+        not answer.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcError):
@@ -189,8 +189,8 @@ class NameNodes:
         return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
-        """Return the hexadecimal MD5 of the active's image at `txid`, "" if the active does not have it, or None if
-        unknown.
+        """Return the hexadecimal MD5 of the active NameNode's image at `txid`, "" if the NameNode does not have the
+        image, or None if unknown.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
@@ -213,7 +213,8 @@ class NameNodes:
         """Return whether a NameNode's newest image is older than `txid`. An HTTP request for a missing image would make
         the NameNode log a stack trace.
 
-        The edit log manifest proves nothing: with a quorum, it lists only local segments since the last failover.
+        The edit log manifest proves nothing, because with a quorum, it lists only local segments since the last
+        failover.
         """
         with suppress(RpcError):
             return node.edits.most_recent_checkpoint_txid() < txid
@@ -241,7 +242,7 @@ class NameNodes:
         """Return the rolling upgrade that the active NameNode reports, or None if none is in progress.
 
         Raises:
-            RpcError: no NameNode is active, or the active does not answer.
+            RpcError: no NameNode is active, or the active NameNode does not answer.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcConnectionError):
@@ -278,8 +279,8 @@ class NameNodes:
     def roll(self, cancelled: Callable[[], bool]) -> str:
         """Request that the active NameNode end its segment and begin another (rollEditLog); return its address.
 
-        Send the request first to the NameNode that was last active, then to the others, `retries` times to each
-        (EditLogTailer.MultipleNameNodeProxy).
+        Send the request first to the NameNode that was last active, then to the other NameNodes, `retries` times to
+        each (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
             RollRefusedError: no NameNode rolled its edits.

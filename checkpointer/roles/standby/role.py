@@ -50,9 +50,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole(StoredRole):
-    """Role that makes checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
+    """Role that makes checkpoints from the edits that the active NameNode shares in a directory or a journal
+    (`CheckpointRole`).
 
-    A tail job applies new edits to a namespace that stays in memory.
+    A tail job applies new edits to a namespace that remains in memory.
 
     Args:
         config: settings from the cluster's configuration files.
@@ -222,7 +223,8 @@ class StandbyRole(StoredRole):
         return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
-        """Drop failed storage directories, but keep the last directory; retry dropped directories if configured.
+        """Drop failed storage directories, but never the last remaining directory; retry dropped directories if
+        configured.
 
         Also find the end of the finalized edits, unless each query of the edit source finds it.
 
@@ -280,7 +282,7 @@ class StandbyRole(StoredRole):
             raise refused
 
     def _is_awaited(self, rollback: ImageCopy) -> bool:
-        """Return whether the active is in the rolling upgrade for which the rollback image was made."""
+        """Return whether the active NameNode is in the rolling upgrade for which the rollback image was made."""
         try:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:

@@ -1,16 +1,16 @@
 """The tail of the shared edits, which keeps a warm namespace up to date and stops where a rolling upgrade begins.
 
 The state consists of the namespace's last txid, and of a rolling upgrade's START or FINALIZE in a segment that is not
-applied completely. Both operations take effect at the end of their segment. The tailer does not apply them in an open
-segment (`_held_at`), because the end of this segment is unknown: the rollback image ends with the segment that contains
-START.
+applied completely. Both operations take effect at the end of their segment. The rollback image ends with the segment
+that contains START. The tailer does not apply the two operations in an open segment (`_held_at`), because the end of
+this segment is unknown.
 
 `rollback_due` stops the tail, and `rollback_made` allows it to continue. If the process is killed between the two, a
 restart reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
 
 `TailPace` determines how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer,
-up to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for
-observers sets the period to 0. A checkpointer does not need this rate, and tails at most 4 times per second. With a
+up to `dfs.ha.tail-edits.period.backoff-max`. A maximum below the period, such as 0, means no back-off. Hadoop's guide
+for observers sets the period to 0. A checkpointer does not need this rate, and tails at most 4 times per second. With a
 period below a second, the pause always grows, until an idle quorum receives about one call per second.
 """
 

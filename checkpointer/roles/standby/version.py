@@ -1,4 +1,4 @@
-"""VERSION of a standby: comparison with the active's VERSION, and reactions to a difference.
+"""VERSION of a standby: comparison with the active NameNode's VERSION, and reactions to a difference.
 
 Two numbers in VERSION show changes of the cluster. cTime changes with each upgrade and each rollback; the end of a
 rolling upgrade changes only the layout. Therefore, the same cTime with a newer layout means our history in a new
@@ -29,7 +29,8 @@ class VersionAction(Enum):
 
     NONE: the VERSION equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a
     rolling upgrade was finalized; our images belong to the same history; write new images in the new layout. FETCH: an
-    upgrade or a rollback began another history; fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
+    upgrade or a rollback began another history; fetch the active NameNode's image, as `hdfs namenode -bootstrapStandby`
+    does.
     """
 
     NONE = "none"
@@ -94,7 +95,7 @@ def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
 
 _LOG = logging.getLogger(__name__)
 
-# Adopts the active's storage state: fetches the image if necessary, then writes VERSION.
+# Adopts the active NameNode's storage state: fetches the image if necessary, then writes VERSION.
 AdoptVersion = Callable[[VersionAction, ActiveVersion], None]
 
 
@@ -105,13 +106,13 @@ class VersionSource(Protocol):
 
 
 class VersionWatch:
-    """Watch that queries the active's VERSION after `doubt`, until a response resolves the doubt. One thread calls
-    `check`; any thread may call `doubt`.
+    """Watch that queries the active NameNode's VERSION after `doubt`, until a response resolves the doubt. One thread
+    calls `check`; any thread may call `doubt`.
 
     Args:
         ours: returns the VERSION of our storage.
-        rolling: returns whether a rolling upgrade is in progress at an active with the given VERSION; called if the
-            active's release does not report the upgrade.
+        rolling: returns whether a rolling upgrade is in progress at an active NameNode with the given VERSION; called
+            if the active NameNode's release does not report the upgrade.
     """
 
     def __init__(
@@ -139,12 +140,13 @@ class VersionWatch:
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
-        """Require a query of the active in the next check."""
+        """Require a query of the active NameNode in the next check."""
         _LOG.debug("the next check requests the cluster's VERSION: %s", reason)
         self._doubted.set()
 
     def check(self) -> None:
-        """Query the active after `doubt`, and adopt its VERSION. A fault raises an alarm until a later check succeeds.
+        """Query the active NameNode after `doubt`, and adopt its VERSION. A fault raises an alarm until a later check
+        succeeds.
 
         A cluster without an active NameNode is not a fault; the next check queries it again.
         """

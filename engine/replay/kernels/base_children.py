@@ -61,7 +61,7 @@ _BYTES_A_NAME = 12
 child takes about four bytes.
 
 A search among sorted names waits for memory at each name; a search in a table waits only two or three times. Adding a
-name to a table takes a quarter of such a wait.
+name to a table takes a quarter of the time of one such wait.
 """
 _MIN_TABLE_BYTES = 32
 """For fewer bytes of children, a search among sorted names is as fast as a table."""
@@ -205,7 +205,7 @@ def entry_may_change(state, directory):
 
 @step
 def _middle(packed, low, high):
-    """Return the start of the middle number of packed numbers, which follows the last byte of the previous number."""
+    """Return the start of the middle number of packed numbers: the position after the previous number's last byte."""
     middle = low + (high - low) // 2
     while middle > low and octet(packed, middle - 1) >= 0x80:
         middle -= 1

@@ -164,7 +164,7 @@ def set_link(state, number, directory, row, offset, size, hashed):
     """Assign a name in a directory to `row`, or to no row (-1).
 
     Args:
-        number: number of the name's link; -1 if the name has no link, in which case space for a new link exists.
+        number: number of the name's link; -1 if the name has no link; space for a new link must then exist.
         offset: offset of the name in the arena.
     """
     holder = rows_of(state)[directory]

@@ -17,7 +17,7 @@ def allocate_block_id(state, buf, pos, end):
     if pos + ALLOCATE_BLOCK_ID.end != end:
         return UNUSUAL
     block_id = i64(buf, pos)
-    # 0 may differ from the value in an image without this field
+    # Python writes the field only if its value changes, and 0 is also the value of a missing field
     if block_id <= 0 or block_id < state.last_block_id:
         return UNUSUAL
     state.last_block_id = block_id

@@ -29,7 +29,7 @@ COUNT: Final = _SIZES[kinds.INT]
 
 
 def _behind(kind: type[EditOp], walked: str = "", layout: int = FIRST_LAYOUT) -> Any:
-    """Return a named tuple of offsets after the field `walked`, or from the first field.
+    """Return a named tuple of offsets after the `walked` field, or from the first field.
 
     The last offset belongs to a field without a fixed size, or is `end`.
     """
@@ -90,6 +90,9 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
 
 
 PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
-"""Whether an operation begins with a path anywhere in the tree, by opcode. Paths of new files are close together."""
+"""Whether an operation begins with a path that may be anywhere in the tree, by opcode.
+
+Paths of new files are close together.
+"""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
 """Whether the path of a target follows, by opcode."""

@@ -21,7 +21,7 @@ from image_format.kernels.inode import COPIED, DIRECTORY, SPECIAL, UNKNOWN_FIELD
 from image_format.kernels.jit import step
 
 RENAMED, DELETED = -1, -2
-"""Values that replace the number of the copied row of a snapshotted directory."""
+"""Values stored in place of the number of a row's copy, if a snapshot was renamed or deleted."""
 
 
 @step

@@ -259,7 +259,7 @@ dropped_of = _view("dropped", np.bool_)
 """`Tree.dropped`."""
 
 waiting_of = _view("waiting", np.int64)
-"""Scratch space: one number more than `directory_ids_of`."""
+"""Scratch space, with one element more than `directory_ids_of`."""
 
 special_ids_of = _view("special_ids", np.int64)
 """Ascending ids of the base inodes with snapshot diffs or references, excluding a root that has neither."""

@@ -58,7 +58,7 @@ def kind_of_shape(buf, pos, end, row, table, values, masks):
     Args:
         row: result of `shape_row`.
         table: `COLUMNS` numbers for each row.
-        values, masks: for each row, `WORDS` words of an accepted record and of the bits that have to be equal.
+        values, masks: for each row, `WORDS` words of an accepted record and of the bits that must be equal.
     """
     if row < 0 or table[row, SIZE] != end - pos:
         return np.int64(0)

@@ -120,7 +120,7 @@ def audit_xattrs(buf, pos, end, names):
 
 @kernel
 def audit_quotas(buf, pos, end):
-    """Return 0 if every entry of a QuotaByStorageTypeFeatureProto has type and quota, -1 if damaged."""
+    """Return 0 if every entry of a QuotaByStorageTypeFeatureProto has a type and a quota, -1 if damaged."""
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
         if pos < 0:

@@ -37,7 +37,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
 
 
 def temporary_trees(image: ImageCounts) -> pa.Table:
-    """Return the directories with a name of `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
+    """Return the directories whose name is in `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
 
     A temporary tree below another temporary tree counts as a part of the upper tree.
     """

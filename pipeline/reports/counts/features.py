@@ -15,9 +15,7 @@ from pipeline.reports.counts.namespace import Rules
 from pipeline.schema import TIMESTAMP
 
 ZONE = ("RAW", "hdfs.crypto.encryption.zone")
-"""Namespace and name of the attribute of an encryption zone's root; CRYPTO_XATTR_ENCRYPTION_ZONE of
-HdfsServerConstants.
-"""
+"""Namespace and name of the xattr of an encryption zone's root (HdfsServerConstants.CRYPTO_XATTR_ENCRYPTION_ZONE)."""
 
 HOLDERS = pa.schema([("feature", pa.string()), ("type", pa.string()), ("inodes", pa.int64())])
 ATTRIBUTES = pa.schema([("namespace", pa.string()), ("name", pa.string()), ("directories", pa.int64())])

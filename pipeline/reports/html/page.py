@@ -34,7 +34,7 @@ from pipeline.reports.model import (
 
 
 def chart_table(chart: Chart) -> ReportTable:
-    """Return the numbers of a chart, in its order."""
+    """Return the numbers of a chart, in the chart's order."""
     match chart:
         case Treemap():
             columns = (ReportColumn("part", "path", "Part"), _value(chart.unit))

@@ -23,7 +23,7 @@ _MOST: Order = [("directories", "descending"), ("namespace", "ascending"), ("nam
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of inodes with ACLs and attributes, of attributes of directories by name, and encryption zones."""
+    """Make tables of inodes with ACLs and attributes, of directory attributes by name, and of encryption zones."""
     tables, most = work.image.tables, work.options.top
     holders = grouped(tables.get("holders", HOLDERS.empty_table()), ("feature", "type"), ("inodes",))
     number = {f"{row['feature']}_{row['type']}": row["inodes"] for row in holders.to_pylist()}

@@ -51,7 +51,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def _sizes(work: ReportData, dimension: str, title: str, records: list[Record]) -> ReportTable:
-    """Make a table of the sizes of files of the first owners or groups."""
+    """Make a table of file sizes for the first owners or groups."""
     found = work.image.sizes(dimension)
     rows = [{"value": record["value"], **size_counts(found.get(record["value"], {}))} for record in records]
     heads = (text("value", title), *SIZE_COLUMNS)

@@ -40,7 +40,7 @@ def block_batches(
     """Yield batches with the blocks of the inodes in `slots`.
 
     Args:
-        buf: the section INODE; offsets: offset of each slot's record. policies: erasure coding policies by id. place:
+        buf: the INODE section; offsets: offset of each slot's record. policies: erasure coding policies by id. place:
             location of INODE, for errors.
 
     Raises:

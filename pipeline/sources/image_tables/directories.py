@@ -67,7 +67,7 @@ def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place
     """Return the columns `children` and `reference_children`.
 
     Args:
-        buf: the section INODE_DIR; place: its location, for errors.
+        buf: the INODE_DIR section; place: its location, for errors.
         spans_of: returns (start, end) of directories' entries in INODE_DIR, (-1, -1) for a directory without an entry.
 
     Raises:

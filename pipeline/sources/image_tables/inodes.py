@@ -35,7 +35,7 @@ def inodes_with(mark: int, buf: Bytes, offsets: Packed, slots: range, place: Buf
 
     Args:
         mark: bits of `kernels.features`; the function yields an inode with any of these bits.
-        buf: the section INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
+        buf: the INODE section; offsets: offset of each slot's record; place: location of INODE, for errors.
 
     Raises:
         RecordError: a record is damaged.

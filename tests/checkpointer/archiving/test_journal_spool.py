@@ -72,7 +72,7 @@ class FakeJournal:
         return EditsView((), tail, tail.last if tail else from_txid - 1, more=len(left) > 3)
 
     def update_finalized(self, from_txid: int) -> None:
-        """Do nothing: `finalized_txid` needs no update."""
+        """Do nothing, because `finalized_txid` needs no update."""
 
     def finalized_txid(self) -> int:
         return max((op.txid for op in self.ops if isinstance(op, EndLogSegmentOp)), default=-1)

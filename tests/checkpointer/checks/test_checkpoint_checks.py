@@ -184,7 +184,7 @@ def test_edits_check_of_an_image_of_another_history(ours: int, segments: tuple[S
 
 @pytest.mark.parametrize(("applied", "state"), [(99, State.WARNING), (70, State.CRITICAL), (None, State.CRITICAL)])
 def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: int | None, state: State) -> None:
-    """While another daemon leads, the image stays, and the NameNode purges the edits after it."""
+    """While another daemon leads, the standby keeps its old image, and the NameNode purges the edits after it."""
     status = Observation(NodeState(role="standby", details=RoleDetails(applied_txid=applied)))
     following = {"daemon": replace(facts().daemon or DaemonFacts(url=""), status=status), "image": image(txid=40)}
     shared = journal(SegmentName(81, 90), SegmentName(91, None))

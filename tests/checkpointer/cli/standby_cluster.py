@@ -49,7 +49,7 @@ def process(conf: Path, log: Path, *options: str) -> Iterator[subprocess.Popen[b
 
 @contextmanager
 def daemon(cluster: Cluster) -> Iterator[None]:
-    """Yield the daemon in a thread of this process."""
+    """Run the daemon in a thread of this process, and stop it at the end."""
     config = CheckpointConfig.from_configuration(load(cluster.conf), Role.STANDBY)
     role, control = StandbyRole(config), Control(stop_within=30.0)
     role.open()

@@ -148,7 +148,7 @@ def test_leader_by_a_lock_file(site: Site, tmp_path: Path) -> None:
 
 
 def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
-    """The check reads the znode that the daemon of this configuration uses, no matter which checks are selected."""
+    """Regardless of the selected checks, the check reads the znode that the daemon of this configuration uses."""
     if MISSING:
         pytest.skip(MISSING)
     with ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS) as zookeeper:

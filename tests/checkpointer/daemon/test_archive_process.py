@@ -383,7 +383,7 @@ def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn:
 
 
 def test_edits_that_arrive_after_later_edits_close_the_gap(place: Path, nn: Path, tmp_path: Path) -> None:
-    """A secondary fetches edits before an image of the NameNode after its merge."""
+    """After its merge, a secondary fetches the edits that precede an image of the NameNode."""
     first = segment(nn, BASE_TXID, number(1))
     middle = segment(nn, first, number(2))
     end = segment(nn, middle, number(3))

@@ -91,7 +91,7 @@ def test_repeated_transfer_failures_are_an_alarm(
 def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(
     service: CheckpointService, role: FakeRole
 ) -> None:
-    """Its newest image is old, and the edits after this image may be purged."""
+    """The NameNode's newest image is old, and the edits after this image may be purged."""
     error = "PutImage failed. java.io.IOException: No targets in destination storage!?"
     role.journal = TRANSACTIONS
     role.uploads = [Upload("http://nn1:9870", "failed", error)]

@@ -182,7 +182,7 @@ def test_image_uploaded_by_another_checkpointer_is_compared(node: NamenodeDouble
 
 
 def test_fetched_image_with_provenance_is_not_compared_with_itself(node: NamenodeDouble, shadow: Shadow) -> None:
-    """A standby has stored the last runs of an image of the NameNode."""
+    """Like a standby, the daemon has stored a provenance of an image that it fetched from the NameNode."""
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     folder = shadow.secondary.folder
     image = folder / image_name(image_txids(folder)[-1])

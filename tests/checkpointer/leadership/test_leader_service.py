@@ -376,7 +376,7 @@ def test_hanging_lock_backend_counts_as_away() -> None:
             assert scene.backend.asked.wait(600)
             scene.clock.now += 5
             scene.leadership.check_backend()
-            # the process was frozen, so a missing response in that time is not silence
+            # the process was frozen, so a missing response in that time does not count as silence
             scene.clock.now += 100
             assert scene.service.poll().state is TriggerState.SKIPPED
             scene.leadership.check_backend()

@@ -82,7 +82,7 @@ def test_removed_lock_file_is_created_and_locked_again(tmp_path: Path) -> None:
 
 
 def test_lost_file_lock_is_acquired_again(tmp_path: Path) -> None:
-    """NFS loses a lock if its server does not hear from the owner for a long time; in place of such a loss, the test
+    """NFS loses a lock if its server does not hear from the owner for a long time; to simulate this loss, the test
     releases the lock.
     """
     path = tmp_path / "lock"

@@ -40,7 +40,7 @@ def test_secondary_ignores_an_unusable_image(node: NamenodeDouble, tmp_path: Pat
         assert node.image_txids()[-1] == result.details["txid"]
         assert secondary.role.details().lost_past is None
         assert secondary.role.progress().image_txid == result.details["txid"]
-    # an old image with an intact frame is removed like any other
+    # an old image with an intact frame is removed like any other old image
     assert os.path.lexists(secondary.folder / image_name(txid)) or (damage is wrong_digest and txid == OLD)
 
 
@@ -125,7 +125,7 @@ def test_secondary_continues_from_an_older_image_of_the_namenode(
 def test_secondary_continues_from_its_own_image_that_the_namenode_has_purged(
     node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The NameNode saved images itself, and the newest is damaged; its edits prove our older image."""
+    """The NameNode saved images itself, and the newest image is damaged; the NameNode's edits prove our older image."""
     node.keeps_edits = True
     with Secondary.of(tmp_path, node) as secondary:
         own = secondary.checkpoint().details["txid"]

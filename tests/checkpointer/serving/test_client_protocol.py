@@ -289,7 +289,9 @@ def test_number_of_calls_waiting_for_a_transaction_is_limited(
 
 
 def test_calls_wait_while_an_image_is_saved(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More clients than threads wait; other calls are answered in the meantime, and reads once the image is saved."""
+    """More clients than threads wait; other calls are answered in the meantime, and reads are answered once the image
+    is saved.
+    """
     # a busy machine is not a fault
     monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
     monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 600)

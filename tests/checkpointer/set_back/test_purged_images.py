@@ -1,4 +1,4 @@
-"""A standby or backup node keeps an image that the NameNode has purged, as long as other evidence proves its past."""
+"""A standby or backup node keeps an image that the NameNode has purged if other evidence proves the image's past."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def test_forced_checkpoint_that_starts_over_needs_no_action(tmp_path: Path, proc
 
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
-    """The NameNode has also purged the edits from which the image was made, so only its process proves the image."""
+    """The NameNode has also purged the edits from which the image was made, so only the NameNode's process proves the
+    image.
+    """
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:

@@ -40,7 +40,7 @@ def test_edits_before_a_fetched_image_get_the_process_that_has_it(kind: type[Wit
 
 @pytest.mark.parametrize(("kind", "stored"), [(Witness, ("nn", 7)), (Restarting, None)])
 def test_saved_image_gets_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
-    """The process is known before the image is saved: `saved` sends no request."""
+    """The process is known before the image is saved, so `saved` sends no request."""
     store = Provenances("", Provenance((), None))
     witness = kind(OURS, 9, {0: "aa"}, life=7)
     watch = PastWatch(noted(*OURS), store, lambda: [ImageId(0, "aa")], lambda last: witness)

@@ -1,4 +1,4 @@
-"""Images and edits of a lost past are set aside; the first and the newest set stay."""
+"""Images and edits of a lost past are set aside; the first and the newest set remain."""
 
 from __future__ import annotations
 

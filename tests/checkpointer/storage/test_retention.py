@@ -184,7 +184,7 @@ def test_empty_plan_deletes_nothing() -> None:
 
 @pytest.mark.parametrize("damage", ["directory", "empty", "cut", "no digest in the .md5 file"])
 def test_unusable_files_do_not_count_as_kept_images(tmp_path: Path, damage: str) -> None:
-    """An unusable file does not count as a retained image, so the good images stay. The unusable file is not deleted
+    """An unusable file does not count as a retained image, so the good images remain. The unusable file is not deleted
     either.
     """
     for txid in (1, 2, 3):

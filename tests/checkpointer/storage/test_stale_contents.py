@@ -49,7 +49,7 @@ def test_images_of_a_returned_directory_are_never_the_newest(tmp_path: Path, res
     (aside,) = (roots[0] / "lost_past").iterdir()
     names = {path.name for path in aside.iterdir()}
     assert {image_name(lost), md5_name(image_name(lost)), segment_name(lost + 1, lost + 2)} <= names
-    # files that exist in both directories stay
+    # files that exist in both directories remain
     assert (roots[0] / "current" / image_name(IMAGE_TXID)).is_file()
     assert not (roots[1] / "lost_past").exists()
 

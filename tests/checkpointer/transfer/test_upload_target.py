@@ -105,7 +105,7 @@ def test_refused_target_gets_no_image_during_the_quiet_period(image: Path, monke
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # the image of 100.0 was rejected, so the last accepted image is the image of 0.0
+    # the image offered at 100.0 was rejected, so the last accepted image is the image offered at 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)

@@ -214,7 +214,7 @@ def test_unreadable_image_is_not_a_fault_of_a_target(tmp_path: Path, image: Path
 def test_failover_during_an_upload_redirects_the_image(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old active accepts bytes but never responds; only the change of roles ends the transfer."""
+    """The former active NameNode accepts bytes but never responds; only the change of roles ends the transfer."""
     with namenodes(tmp_path, 1) as (new,), peer(b"", after=1 << 30, hold=threading.Event()) as old_url:
         takes = {old_url: True, new.url: False}
         asked: list[str] = []

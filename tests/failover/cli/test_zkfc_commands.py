@@ -102,7 +102,7 @@ def test_format_sets_the_acl(site: Site) -> None:
 
 
 def test_format_error_names_the_znode_and_its_acl(site: Site) -> None:
-    """The error names the znode and its owner; Hadoop's error says only that the znode could not be created."""
+    """The error names the znode and its owner; Hadoop's error reports only that the znode could not be created."""
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
     reported = site.run("format", code=1)

@@ -117,7 +117,7 @@ def test_images_that_fail_their_verification_while_in_sync_are_replaced(
 
 
 def test_damaged_image_is_no_evidence_of_a_lost_past(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """Without its content, an image in the middle of a segment of the NameNode does not prove a set-back."""
+    """An image in the middle of a segment of the NameNode does not prove a set-back if its content is damaged."""
     daemon.follow()
     namenode.write(5)
     namenode.roll()

@@ -109,7 +109,7 @@ def test_refused_first_image_causes_no_roll(namenode: NamenodeDouble, tmp_path: 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_histories_end_with_the_image_of_hadoop(seed: int, namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """After batches, rolls, cuts, restarts and checkpoints in any order, the final image equals Hadoop's."""
+    """After batches, faults, rolls, restarts and checkpoints in any order, the final image equals Hadoop's."""
     rng = random.Random(seed)
     namenode.batches = lambda count: _sizes(count, rng)
     while namenode.written < namenode.recorded_end - 1:

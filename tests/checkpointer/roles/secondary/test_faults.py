@@ -181,8 +181,8 @@ def test_transient_fault_is_retried_at_once(
     node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
     result = secondary.checkpoint()
     assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
-    # each of the two checkpoints requests the manifest twice more, for the new image and before its upload; the fetched
-    # image causes two more requests, for its presence at the NameNode and for a proof of its past
+    # Each of the two checkpoints requests the manifest twice more: for the new image, and before its upload. The
+    # fetched image causes two more requests: for its presence at the NameNode, and for a proof of its past.
     assert node.steps.count(step) == (9 if step == "getEditLogManifest" else 2)
     assert recovers(node, secondary)
 
@@ -328,7 +328,7 @@ def test_own_image_that_the_namenode_lacks_is_used_after_a_failed_merge(
         raise OSError("disk on fire")
 
     node.keeps_edits = True
-    # no image before the NameNode's image is left
+    # no image that precedes the NameNode's image is left
     with Secondary.of(tmp_path, node, dfs__namenode__num__checkpoints__retained="1") as secondary:
         assert done(secondary) == 88
         with monkeypatch.context() as patch:

@@ -85,7 +85,7 @@ def test_checkpoint_is_due_without_an_image(secondary: Secondary) -> None:
 
 
 def test_poll_skips_until_the_period_ends(node: NamenodeDouble, tmp_path: Path) -> None:
-    """The period begins at the image on disk, regardless of restarts of the daemon."""
+    """The period begins at the time of the image on disk, regardless of restarts of the daemon."""
     with Secondary.of(tmp_path, node) as first:
         done(first)
     with Secondary.of(tmp_path, node) as second:

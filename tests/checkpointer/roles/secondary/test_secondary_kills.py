@@ -78,7 +78,7 @@ def after_the_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def unharmed(place: Place, images: list[int]) -> None:
-    """Check the state after a kill: files under final names are complete, and earlier images stay until newer images
+    """Check the state after a kill: files under final names are complete, and earlier images remain until newer images
     exist.
     """
     if not place.current.is_dir():

@@ -156,7 +156,7 @@ def test_nothing_is_fetched_if_the_lost_images_cannot_be_kept(node: NamenodeDoub
 def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path, saved: bool) -> None:
     """With `saved`, the NameNode has itself saved an image that is newer than ours.
 
-    Once this image is stored, nothing proves that ours are lost, and retention purges them.
+    Once this image is stored, nothing proves that our images are lost, and retention purges them.
     """
     before = tmp_path / "before"
     with NamenodeDouble(before / "name") as node, Secondary.of(before, node) as secondary:
@@ -176,7 +176,7 @@ def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path, saved: bool)
     with node:
         steps = record(start_over, str(folder), node.rpc_port, node.http_port)
     fetching = len(steps) - steps[::-1].index("link")
-    # the NameNode's image is stored, but ours are not yet set aside
+    # the NameNode's image is stored, but our images are not set aside yet
     fetched = Kill(steps.index("unlink", fetching), "unlink")
     for where in {*sample(list(kills(steps)), 3, "start over"), fetched}:
         folder, node = place(str(where).replace("/", "_"))

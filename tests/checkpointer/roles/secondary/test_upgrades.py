@@ -43,7 +43,7 @@ def test_checkpoint_with_old_edits_and_a_new_layout(case: Case, c_time: int, tmp
             result = secondary.checkpoint()
             assert (result.state, result.details["txid"]) == (TriggerState.DONE, node.recorded_end)
             newest = secondary.role.latest_image()
-            # the stub refuses what no NameNode loads, even if Hadoop made it
+            # the stub refuses an image that no NameNode can load, even if Hadoop made this image
             accepted = "SUCCESS" if verify_image(newest).valid else "failed"
             assert list(result.details["uploads"].values()) == [accepted]
             assert case.differences(newest) == []
@@ -59,7 +59,7 @@ def test_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None:
     with node, Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().state is TriggerState.DONE
         assert layout_of(secondary.role.latest_image()) == before.layout_version
-        # During the rolling upgrade, images stay readable for the old release, and VERSION does not change.
+        # During the rolling upgrade, images remain readable for the old release, and VERSION does not change.
         node.rolling_upgrade = True
         node.per_roll = 8
         assert secondary.checkpoint().state is TriggerState.DONE

@@ -142,7 +142,7 @@ def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monke
 
         with monkeypatch.context() as patched:
             patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
-            # the delay grows: a large image must not be transferred at each tail
+            # the delay grows, because a large image must not be transferred at each tail
             for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
                 daemon.clock.now += passed
                 daemon.role.tail()

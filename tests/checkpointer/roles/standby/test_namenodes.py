@@ -97,7 +97,7 @@ def test_roll_error_names_every_refusal(retries: int, double: Double) -> None:
         assert [each.steps.count("rollEditLog") for each in doubles] == [retries, retries]
         for text in ("is not active", "Log not rolled", "127.0.0.1:1"):
             assert text in caught.value.message
-        # the step for the NameNode that is active
+        # the hint contains the next step for the NameNode that is active
         assert "Wait until the NameNode leaves safe mode" in caught.value.hint
 
 

@@ -292,7 +292,8 @@ def test_image_is_not_offered_again_at_every_poll(
     daemon.clock.now = 2 * PERIOD
     daemon.service.poll()
     assert offers == ([0.0] if pause is None else [0.0, 2 * PERIOD])
-    # a new image goes to the NameNodes that answered; the inactive NameNode receives no image until its pause is over
+    # a new image is sent to the NameNodes that answered; the inactive NameNode receives no image until its pause is
+    # over
     write_edits(stub, "b")
     assert daemon.service.poll().state is TriggerState.DONE
     assert len(offers) == 2

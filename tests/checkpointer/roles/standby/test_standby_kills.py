@@ -78,7 +78,7 @@ def nothing_yet(folder: Path) -> None:
 
 
 def upgrade(folder: Path, **changes: int) -> None:
-    """Change the active's directories as an upgrade does."""
+    """Change the active NameNode's directories as an upgrade does."""
     name = folder / "active" / "name"
     info = dataclasses.replace(read_storage_info(name), **changes)  # type: ignore[arg-type]
     merge_directory(plan_directory(name), MergeSettings(layout_version=info.layout_version))

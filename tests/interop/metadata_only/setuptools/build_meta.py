@@ -10,7 +10,7 @@ _SOURCE = Path("PKG-INFO")
 
 
 class _Backend:
-    """Backend for archives that declare none; pip finds it under the name `__legacy__`."""
+    """Backend for archives that do not declare a backend; pip finds it under the name `__legacy__`."""
 
     def prepare_metadata_for_build_wheel(self, metadata_directory: str, config_settings: object = None) -> str:
         headers = Parser().parsestr(_SOURCE.read_text(encoding="utf-8"), headersonly=True)
