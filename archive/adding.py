@@ -112,12 +112,14 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
         images = sorted(path for path in current.iterdir() if parse_image(path.name) and md5_path(path).is_file())
         segments = find_segments([directory / "current", *(each / "current" for each in edits)], in_progress)
     except (OSError, UnicodeError) as fault:
-        raise ArchiveError(
-            f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint=hint_for(
-                fault, "Specify a NameNode's or checkpointer's storage directory, which has current/VERSION."
-            ),
-        ) from fault
+        name = str(getattr(fault, "filename", ""))
+        if (unreadable := next((each for each in edits if name == str(each / "current")), None)) is not None:
+            problem = f"{unreadable} is not a directory of edits that can be read: {error_text(fault)}"
+            hint = "Specify a directory that contains `current` with segments, such as dfs.namenode.shared.edits.dir."
+        else:
+            problem = f"{directory} is not a storage directory that can be read: {error_text(fault)}"
+            hint = "Specify a NameNode's or checkpointer's storage directory, which has current/VERSION."
+        raise ArchiveError(problem, hint=hint_for(fault, hint)) from fault
     return FoundFiles(version, segments, tuple(images))
 
 

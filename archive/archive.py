@@ -111,6 +111,9 @@ class Archive:
 
     def _existing(self) -> ArchiveIdentity:
         if (found := self.identity()) is None:
+            if self.store.sizes(COMMITS):
+                hint = f"`checkpointer archive check --archive {self.store.location} --repair` writes it again."
+                raise ArchiveError(f"{self.store.location} has lost its {IDENTITY}", hint=hint)
             raise ArchiveError(
                 f"{self.store.location} is not an archive: it has no {IDENTITY}",
                 hint="Check --archive; `checkpointer archive add` creates an archive.",

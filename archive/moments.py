@@ -230,7 +230,7 @@ def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -
     `removed` contains the first and last transactions of removed edits, which count as present.
     """
     have = [(each.record.first, each.last) for each in view.pieces]
-    start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
+    start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=view.last_txid + 1)
     missing = []
     # removed edits that begin after the last transaction belong to a cluster that was moved to another archive
     earlier = [each for each in removed if each[0] <= view.last_txid]

@@ -27,9 +27,10 @@ class JournalError(HdfsError):
         self.txid = txid
         self._describe()
 
-    def locate(self, *, txid: int) -> Self:
-        """Record `txid` as the location of the error, and return the error."""
-        self.txid = txid
+    def locate(self, *, txid: int | None = None, file: str = "") -> Self:
+        """Record the location of the error, and return the error; what is omitted stays unchanged."""
+        self.txid = self.txid if txid is None else txid
+        self.file = file or self.file
         self._describe()
         return self
 

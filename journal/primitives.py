@@ -224,11 +224,11 @@ def _pack(out: bytearray, form: Struct, value: int, what: str) -> None:
     try:
         out += form.pack(value)
     except struct.error:
-        raise OpEncodingError(f"{value!r} does not fit in a {what}") from None
+        raise OpEncodingError(f"{value!r} does not fit in {what}") from None
 
 
 def write_byte(out: bytearray, value: int) -> None:
-    _pack(out, _BYTE, value, "signed byte")
+    _pack(out, _BYTE, value, "a signed byte")
 
 
 def write_bool(out: bytearray, value: bool) -> None:
@@ -236,19 +236,19 @@ def write_bool(out: bytearray, value: bool) -> None:
 
 
 def write_short(out: bytearray, value: int) -> None:
-    _pack(out, _SHORT, value, "16-bit number")
+    _pack(out, _SHORT, value, "a 16-bit number")
 
 
 def write_unsigned_short(out: bytearray, value: int) -> None:
-    _pack(out, _UINT16, value, "unsigned 16-bit number")
+    _pack(out, _UINT16, value, "an unsigned 16-bit number")
 
 
 def write_int(out: bytearray, value: int) -> None:
-    _pack(out, _INT, value, "32-bit number")
+    _pack(out, _INT, value, "a 32-bit number")
 
 
 def write_long(out: bytearray, value: int) -> None:
-    _pack(out, _LONG, value, "64-bit number")
+    _pack(out, _LONG, value, "a 64-bit number")
 
 
 def write_str(out: bytearray, value: str) -> None:

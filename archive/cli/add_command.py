@@ -10,7 +10,9 @@ import click
 
 from archive.adding import Added, AddOptions, add_directory
 from archive.cli.options import archive_options
+from archive.errors import ArchiveError
 from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, FiniteRange, echo, echo_json, json_option
+from hadoop_common.names import VERSION
 
 
 @click.command("add")
@@ -56,6 +58,7 @@ def command(
     """
     from archive.archive import open_archive
 
+    _refuse_storage_directory(Path(location))
     os.umask(PRIVATE_UMASK)
     options = AddOptions(restore_target=restore_target, in_progress=in_progress)
     with open_archive(location, key_file, immutable=immutable) as archive:
@@ -87,6 +90,18 @@ def command(
     echo(f"archived up to transaction {added.last_txid}")
     if added.restorable < added.last_txid:
         echo(f"warning: {_gap_text(added)}", err=True)
+
+
+def _refuse_storage_directory(location: Path) -> None:
+    """Refuse to begin an archive in a storage directory, because both would be lost together."""
+    from archive.archive import IDENTITY
+
+    if (location / IDENTITY).exists():
+        return
+    if (location / VERSION).exists() or (location / "current" / VERSION).exists():
+        raise ArchiveError(
+            f"{location} is a storage directory", hint="Specify a separate directory, or a URL, for the archive."
+        )
 
 
 def _gap_text(added: Added) -> str:

@@ -18,6 +18,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import counted
 
 if TYPE_CHECKING:
+    from archive.archive import Archive
     from archive.checking import CheckReport
 
 _MIN_AGE = 86_400.0
@@ -75,7 +76,7 @@ def command(
         for name in report.unassigned:
             echo(f"of an unknown cluster: {name}")
         for name, problem in sorted(report.damaged.items()):
-            echo(f"damaged: {name}: {problem}")
+            echo(f"damaged: {name}: {problem.removeprefix(f'{name}: ')}")
         for branch, first, last in report.lost:
             echo(f"lost: transactions {first} to {last} of branch {branch} cannot be restored")
         for branch, first, last in report.missing:
@@ -90,17 +91,32 @@ def command(
             echo(f"no longer listed: {name}")
         for name in report.rewritten:
             echo(f"written again: {name}")
-        echo(_conclusion(report, archive.store.location))
+        echo(_conclusion(report, archive, repair=repair))
     if not report.sound:
         sys.exit(ExitCode.BAD_IMAGE)
 
 
-def _conclusion(report: CheckReport, location: str) -> str:
+def _conclusion(report: CheckReport, archive: Archive, *, repair: bool) -> str:
+    from archive.archive import IDENTITY
+    from archive.catalogue import COMMITS
+
     if report.unassigned:
         return f"the objects of its clusters cannot be separated; next: {KEEP_HINT}"
     if len(report.clusters) > 1:
         # splitting off the last cluster leaves the cluster that archive.json names
         pool = report.clusters[-1].block_pool_id
-        words = f"checkpointer archive split --archive {location} --block-pool {pool} --to NEW_ARCHIVE"
+        words = f"checkpointer archive split --archive {archive.store.location} --block-pool {pool} --to NEW_ARCHIVE"
         return f"an archive is usable only if it contains a single cluster; next: {words}"
-    return "every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy"
+    if report.sound:
+        return "every archived moment can be restored"
+    rebuilt = (COMMITS,) if archive.immutable else (COMMITS, IDENTITY)
+    if report.damaged and all(name.startswith(rebuilt) for name in report.damaged):
+        if repair:
+            return "repaired; next: repeat this command without --repair"
+        return "next: repeat this command with --repair, which rebuilds these files from the objects"
+    if not report.lost:
+        return "next: restore damaged objects from a copy"
+    return (
+        "next: restore damaged objects from a copy; without a copy, `checkpointer archive add STORAGE_DIR --archive "
+        f"{archive.store.location} --restore-target 0` stores a base image, so that later moments can be restored"
+    )

@@ -22,6 +22,7 @@ from archive.scratch import scratch_folder
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.quantities import counted
+from image_tools.compare.difference import ChangeKind, Difference, ItemKind
 from journal.op_times import clean_path, covers
 
 _DIFFERENT = 1
@@ -31,7 +32,7 @@ _DIFFERENT = 1
 @click.argument("first", metavar="T1")
 @click.argument("second", metavar="T2")
 @archive_options
-@click.option("--path", metavar="PATH", help="Compare only this path and everything below it.")
+@click.option("--path", metavar="PATH", help="Compare only this path, everything below it and moves above it.")
 @branch_option
 @conf_option(required=False)
 @scratch_option
@@ -67,9 +68,7 @@ def command(
             found = [comparison.named(each) for each in comparison.differences()]
     wanted = None if path is None else clean_path(path)
     if wanted is not None:
-        found = [
-            each for each in found if any(covers(wanted, str(name)) for name in (each.subject, each.old, each.new))
-        ]
+        found = [each for each in found if _concerns(each, wanted)]
     if as_json:
         echo_json({"same": not found, "differences": [difference_content(each) for each in found]})
     else:
@@ -78,6 +77,18 @@ def command(
         echo(counted(len(found), "difference"))
     if found:
         sys.exit(_DIFFERENT)
+
+
+def _concerns(difference: Difference, path: str) -> bool:
+    """Return whether a difference belongs to `path` or to an inode below it, or moves or removes a directory above it.
+
+    The comparison does not list the inodes below a renamed directory, or below a deleted directory in a snapshot.
+    """
+    names = [str(name) for name in (difference.subject, difference.old, difference.new)]
+    if any(covers(path, name) for name in names):
+        return True
+    moves = difference.topic is ItemKind.INODE and difference.kind in (ChangeKind.RENAMED, ChangeKind.REMOVED)
+    return moves and any(covers(name, path) for name in names)
 
 
 def _image(archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings) -> Path:

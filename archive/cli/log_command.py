@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,20 @@ from archive.restoring import chosen_view, format_time
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.quantities import counted
+from journal.ops import OPERATIONS, by_name
+
+
+def _operations(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> set[str]:
+    """Return the operations that the user names with or without `OP_`, in any case."""
+    wanted = {name.upper() if name.upper().startswith("OP_") else f"OP_{name.upper()}" for name in names}
+    for name in wanted:
+        try:
+            by_name(name)
+        except KeyError as error:
+            similar = get_close_matches(name, [each.name for each in OPERATIONS.values()], n=1, cutoff=0.8)
+            hint = f"Did you mean {similar[0]}?" if similar else "docs/opcodes.md lists all operations."
+            raise click.BadParameter(f"{name} is not an operation. {hint}", context, parameter) from error
+    return wanted
 
 
 @click.command("log")
@@ -23,7 +38,14 @@ from hadoop_common.quantities import counted
 @click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it has had.")
 @click.option("--since", metavar="T", help="From this time on.")
 @click.option("--until", metavar="T", help="Up to this time.")
-@click.option("--op", "operations", multiple=True, metavar="NAME", help="List only this operation, such as OP_DELETE.")
+@click.option(
+    "--op",
+    "wanted",
+    multiple=True,
+    metavar="NAME",
+    callback=_operations,
+    help="List only this operation, such as OP_DELETE.",
+)
 @audit_option
 @branch_option
 @json_option
@@ -33,7 +55,7 @@ def command(
     path: str,
     since: str | None,
     until: str | None,
-    operations: tuple[str, ...],
+    wanted: set[str],
     audit: tuple[Path, ...],
     branch: str | None,
     as_json: bool,
@@ -50,7 +72,6 @@ def command(
     """
     first = None if since is None else parse_time(since)
     last = None if until is None else parse_time(until)
-    wanted = {name.upper() if name.upper().startswith("OP_") else f"OP_{name.upper()}" for name in operations}
     with opened(location, key_file) as archive, scratch_folder(None) as folder:
         view = chosen_view(archive, branch)
         entries = [

@@ -115,10 +115,10 @@ def parse_time(text: str) -> int:
     if text.isdecimal():
         return int(text) * 1000
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        # at both ends of the calendar, a moment may not exist in another zone
+        return int(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is not a time such as 2026-11-28T14:03:00") from None
-    return int((moment if moment.tzinfo else moment.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:

@@ -42,7 +42,12 @@ _SHOWN = 20
 @click.command("restore")
 @archive_options
 @click.option("--txid", type=click.IntRange(min=0), metavar="N", help="The state after this transaction.")
-@click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
+@click.option(
+    "--time",
+    "moment",
+    metavar="T",
+    help="The state at this time, such as 2026-11-28T14:02:59 (this host's time zone) or 2026-11-28T14:02:59Z (UTC).",
+)
 @click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
 @click.option(
     "--before",
@@ -53,10 +58,11 @@ _SHOWN = 20
 @click.option(
     "--without",
     "skips",
-    metavar="TXID[-TXID][,…]",
+    metavar="TXID[-TXID]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replay everything except these transactions, up to --txid, --time or the newest transaction.",
+    help="Replay everything except these transactions, up to --txid, --time or the newest transaction; may be"
+    " repeated.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @click.option("--strip-tokens", is_flag=True, help="Omit delegation tokens and their keys.")

@@ -30,6 +30,8 @@ class ArchiveSource:
         confirmations: number of confirmations of an image; each confirmation applies to the history archived at that
             time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
+        started_over: time of the node's last start-over, 0 if there is none. A new value requires that the process
+            compare the archive with the present history.
     """
 
     storages: tuple[Path, ...]
@@ -38,6 +40,7 @@ class ArchiveSource:
     image: Path | None = None
     confirmations: int = 0
     replay_rate: float = 0.0
+    started_over: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class ArchiveReport:
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the previous round.
         pruning_error: reason why the process could not apply the retention rules, or "".
+        started_over: value in the source of the last successful round.
     """
 
     branch: str = ""
@@ -59,6 +63,7 @@ class ArchiveReport:
     error: str = ""
     hint: str = ""
     pruning_error: str = ""
+    started_over: float = 0.0
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))

@@ -99,6 +99,7 @@ class Rounds:
         self._image_branch = ""
         self._branch = ""
         self._looked_at = time.monotonic()
+        self._started_over = 0.0
         self._pruned_at: float | None = None
         self.pruning_error = ""
 
@@ -137,6 +138,7 @@ class Rounds:
         if not self._branch:
             self._begun.note(source.storages)
         self._branch = position.branch
+        self._started_over = source.started_over
         if self._spool is not None:
             self._spool.archived(position.last_txid)
             follower.options = replace(follower.options, forks=False)
@@ -154,6 +156,9 @@ class Rounds:
         if spool.next_txid is None:
             begin = self._first_needed(source)
             spool.begin(min(begin, max(0, spool.newest())))
+        elif source.started_over != self._started_over:
+            # even equal txids may belong to another history
+            spool.begin(spool.oldest())
         elif time.monotonic() - self._looked_at >= _LOOK_BACK_SECONDS:
             self._looked_at = time.monotonic()
             if spool.newest() < spool.finished_txid:
@@ -204,12 +209,13 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
         while not inbox.ended.wait(settings.period):
             try:
                 rounds = rounds or resources.enter_context(_opened_rounds(config, inbox))
-                if inbox.source is None:
+                if (source := inbox.source) is None:
                     continue
-                position = rounds.make(inbox.source)
+                position = rounds.make(source)
                 # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
-                    _report(outcome, replace(_as_report(position), pruning_error=rounds.pruning_error))
+                    report = replace(_as_report(position), started_over=source.started_over)
+                    _report(outcome, replace(report, pruning_error=rounds.pruning_error))
             except Exception as fault:
                 outcome.failures += 1
                 if outcome.failures > _TOLERATED:

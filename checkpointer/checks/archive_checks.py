@@ -30,12 +30,16 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(
             State.WARNING, f"{where} is not being filled: {archive.error}{lost}", (), metrics, hint=hint
         )
+    if not archive.branch:
+        text = f"it is not known yet whether {where} contains the present history"
+        return CheckVerdict(State.WARNING, text, (), metrics)
     if archive.restorable_txid < 0:
         return CheckVerdict(State.WARNING, f"{where} cannot restore anything yet, because it has no image", (), metrics)
     behind = archive.lag_transactions
     lag = "" if behind is None else f", {counted(behind, 'transaction')} behind"
     since = "" if archive.lag_seconds is None else f", complete {duration(archive.lag_seconds)} ago"
-    summary = f"{where} restores every moment up to transaction {archive.restorable_txid}{lag}{since}{lost}"
+    until = f"every moment of branch {archive.branch} up to transaction {archive.restorable_txid}"
+    summary = f"{where} restores {until}{lag}{since}{lost}"
     if gap and archive.restorable_txid < archive.archived_txid:
         return CheckVerdict(State.WARNING, summary, (), metrics, hint=_MISSING_HINT)
     for alarm, kind in status.alarm_kinds.items():

@@ -14,7 +14,7 @@ from checkpointer.merging.older_image import describe, older_image, set_aside_co
 from checkpointer.storage.directory_history import DirectoryHistory
 from checkpointer.storage.disk_space import free_inodes, unfinished_bytes
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
-from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
+from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside, unfinished_start_over
 from checkpointer.storage.usable_images import is_damaged, unusable, with_usable_images
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import storage_user
@@ -64,6 +64,7 @@ def _directory(root: Path) -> DirectoryFacts:
         lost_pasts=ask(lambda: folders_aside(root)).value or (),
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
         unusable=() if listing.value is None else tuple(unusable(listing.value)),
+        start_over=ask(lambda: unfinished_start_over(root)).value,
     )
 
 

@@ -12,6 +12,7 @@ from hadoop_common.storage_info import StorageInfo
 if TYPE_CHECKING:
     from checkpointer.leadership.lock_backend import LockHolder
     from checkpointer.storage.inspector import StorageDirectory
+    from checkpointer.storage.lost_pasts import UnfinishedStartOver
     from journal.quorum.node_answers import NodeAnswer
     from node_state.state import NodeState
 
@@ -85,6 +86,7 @@ class DirectoryFacts:
         lost_pasts: folders with files of a lost past.
         not_compared: folders with files that the daemon set aside because it could not compare them with the NameNode.
         unusable: a line for each unusable file with the name of an image.
+        start_over: unfinished start-over, during which the daemon does not use the images.
     """
 
     root: Path
@@ -96,6 +98,7 @@ class DirectoryFacts:
     lost_pasts: tuple[Path, ...] = ()
     not_compared: tuple[Path, ...] = ()
     unusable: tuple[str, ...] = ()
+    start_over: UnfinishedStartOver | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

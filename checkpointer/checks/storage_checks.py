@@ -10,6 +10,7 @@ from typing import NamedTuple
 from checkpointer.checks.facts import DirectoryFacts, Facts
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
+from checkpointer.set_back.start_over import unused_images_hint
 from checkpointer.storage.disk_space import MIN_FREE_INODES, MIN_FREE_SPACE
 from checkpointer.storage.inspector import StorageState, agree_on_version
 from hadoop_common.errors import StorageError
@@ -50,7 +51,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if broken_edits and len(broken_edits) == len(facts.edits_directories):
         text = "no directory for edits can be used"
         return _verdict([_Problem(State.CRITICAL, text, _repair(broken_edits))], details)
-    problems = []
+    problems = _not_used(facts)
     for found, configured, what in (
         (broken_edits, facts.edits_directories, "directories for edits"),
         (broken, facts.directories, "directories"),
@@ -187,6 +188,16 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
     hint = "" if facts.image.value is None else facts.image.value.way_out
     text = f"{counted(len(lines), 'file')} with the name of an image cannot be used"
     return _Problem(State.WARNING, text, hint or UNUSABLE_HINT)
+
+
+def _not_used(facts: Facts) -> list[_Problem]:
+    """Report images that the daemon does not use, because an operator could otherwise use them."""
+    everywhere = (*facts.directories, *facts.edits_directories)
+    begun = next((each.start_over for each in everywhere if each.start_over is not None), None)
+    if begun is None:
+        return []
+    text = f"the images here are not used: {begun.cause}"
+    return [_Problem(State.WARNING, text, unused_images_hint(begun.parent))]
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:

@@ -10,6 +10,7 @@ import click
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import parsed_by
 from hadoop_common.quantities import parse_size
+from hadoop_common.storage_policies import STORAGE_POLICIES
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
 from image_tools.cli.text_file import check_output, emit
@@ -29,16 +30,35 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
     return parse_time(text)
 
 
+def _not_empty(text: str) -> str:
+    """Return `text`; an empty text, such as a shell variable that is not set, must not match every inode."""
+    if not text:
+        raise ValueError("is empty; omit the option instead")
+    return text
+
+
+def _policy(text: str) -> str:
+    """Return the name of a policy, or the number of a policy without a name.
+
+    Raises:
+        ValueError: no policy has this name.
+    """
+    name = text.upper()
+    if name.isdecimal() or any(policy.name == name for policy in STORAGE_POLICIES):
+        return name
+    raise ValueError(f"is not one of {', '.join(policy.name for policy in STORAGE_POLICIES)}")
+
+
 _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 
 
 @click.command("find")
 @source_options
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True)
-@click.option("--name", default="", metavar="GLOB", help="Local names that match, such as '*.tmp'.")
+@click.option("--name", metavar="GLOB", callback=parsed_by(_not_empty), help="Local names that match, such as '*.tmp'.")
 @click.option("--type", "kind", type=click.Choice(sorted(KINDS)), help="Type of the inode.")
-@click.option("--owner", default="", metavar="USER", help="Owner.")
-@click.option("--group", default="", metavar="GROUP", help="Group.")
+@click.option("--owner", metavar="USER", callback=parsed_by(_not_empty), help="Owner.")
+@click.option("--group", metavar="GROUP", callback=parsed_by(_not_empty), help="Group.")
 @click.option("--min-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at least SIZE, such as 64m.")
 @click.option("--max-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at most SIZE.")
 @click.option("--modified-before", metavar="T", callback=_moment, help=f"Modified at or before T: {_TIME}.")
@@ -47,7 +67,12 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 @click.option("--accessed-after", metavar="T", callback=_moment, help="Accessed at or after T.")
 @click.option("--min-replication", type=click.IntRange(0), metavar="N", help="Files with at least N replicas.")
 @click.option("--max-replication", type=click.IntRange(0), metavar="N", help="Files with at most N replicas.")
-@click.option("--storage-policy", default="", metavar="NAME", help="Storage policy of the inode itself, such as COLD.")
+@click.option(
+    "--storage-policy",
+    metavar="NAME",
+    callback=parsed_by(_policy),
+    help="Storage policy of the inode itself, such as COLD.",
+)
 @click.option("--acl", is_flag=True, help="Inodes with ACL entries.")
 @click.option(
     "--format",
@@ -63,10 +88,10 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 def command(
     source: NamespaceSource,
     paths: tuple[str, ...],
-    name: str,
+    name: str | None,
     kind: str | None,
-    owner: str,
-    group: str,
+    owner: str | None,
+    group: str | None,
     min_size: int | None,
     max_size: int | None,
     modified_before: int | None,
@@ -75,7 +100,7 @@ def command(
     accessed_after: int | None,
     min_replication: int | None,
     max_replication: int | None,
-    storage_policy: str,
+    storage_policy: str | None,
     acl: bool,
     form: str,
     output: Path | None,
@@ -105,15 +130,15 @@ def command(
     from image_tools.search.scan import NamespaceScan
 
     criteria = Criteria(
-        name=name,
+        name=name or "",
         kind=kind or "",
-        owner=owner,
-        group=group,
+        owner=owner or "",
+        group=group or "",
         size=NumberRange(min_size, max_size),
         modified=NumberRange(modified_after, modified_before),
         accessed=NumberRange(accessed_after, accessed_before),
         replication=NumberRange(min_replication, max_replication),
-        policy=storage_policy.upper(),
+        policy=storage_policy or "",
         acl=acl,
     )
     with opened_namespace(source, spill_dir) as image:

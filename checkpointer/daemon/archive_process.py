@@ -22,6 +22,7 @@ from pathlib import Path
 from archive.scratch import scratch_folder
 from checkpointer.archiving.messages import PRUNE_HINT, ArchiveReport, ArchiveSource
 from checkpointer.roles.role import CheckpointRole
+from checkpointer.set_back.start_over import LostPast
 from engine.merge import MergeResult
 from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
@@ -76,6 +77,9 @@ class ArchiveProcess:
         self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
+        # time of the role's last start-over, and the last reported branch
+        self._started_over = 0.0
+        self._branch = ""
         # newest transaction that the role has read, and the error of the last query for this transaction
         self._known_txid = -1
         self._unread = ""
@@ -120,6 +124,7 @@ class ArchiveProcess:
             return
         try:
             source = self._source_of(role)
+            self._note_start_over(source.started_over)
             self._known_txid = _known_txid(role, source)
             self._unread = ""
         except (HdfsError, OSError, IndexError) as fault:
@@ -136,7 +141,14 @@ class ArchiveProcess:
                 worker.start()
                 self._worker = worker
 
+    def _note_start_over(self, at: float) -> None:
+        """If the role has started over, discard the last report, which describes the previous history."""
+        with self._guard:
+            if at != self._started_over:
+                self._started_over, self._report = at, ArchiveReport()
+
     def _source_of(self, role: CheckpointRole) -> ArchiveSource:
+        lost: LostPast | None = getattr(role.details(), "lost_past", None)
         name = parse_image(role.latest_image().name)
         image = None if self._confirmed is None else self._confirmed[0]
         return ArchiveSource(
@@ -146,6 +158,7 @@ class ArchiveProcess:
             image=image if image is not None and image.is_file() else None,
             confirmations=self._confirmations,
             replay_rate=self._replay_rate,
+            started_over=0.0 if lost is None else lost.at,
         )
 
     # ---- lifecycle -----------------------------------------------------------------------------------------
@@ -156,6 +169,7 @@ class ArchiveProcess:
             changed, self._config = config.archive != self._config.archive, config
             if changed:
                 self._report, self._complete_at, self._since = ArchiveReport(), None, self._wall()
+                self._branch = ""
                 self._fault.forget()
                 self._restarts = True
                 self._kill()
@@ -266,7 +280,13 @@ class ArchiveProcess:
     # ---- reports of the archive process --------------------------------------------------------------------
 
     def _reported(self, report: ArchiveReport) -> None:
-        before, self._report = self._report, report
+        with self._guard:
+            if report.started_over != self._started_over:
+                # the report describes the previous history, except for its error
+                if not report.error:
+                    return
+                report = ArchiveReport(error=report.error, hint=report.hint)
+            self._report = report
         if report.error:
             # the process may no longer use the image
             self._forget_image()
@@ -275,10 +295,11 @@ class ArchiveProcess:
         self._fault.ended()
         if report.complete and report.restorable_txid >= self._known_txid and not self._unread:
             self._complete_at = self._wall()
-        if report.branch != before.branch:
-            if before.branch:
+        if report.branch != self._branch:
+            if self._branch:
                 # the process does not archive an image that was confirmed for the previous history
                 self._forget_image()
+            self._branch = report.branch
             _LOG.info("archived as branch %s of %s", report.branch, self._config.archive.location)
 
     def _failed(self, error: str, hint: str) -> None:

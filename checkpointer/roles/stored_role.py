@@ -33,10 +33,11 @@ class StoredRole(ABC):
         return self._storage.current_folders()
 
     def serving_folders(self) -> list[Path]:
-        # these roles immediately set the images of a lost past aside
+        self._storage.refuse_unfinished()
         return self.image_folders()
 
     def latest_image(self) -> Path:
+        self._storage.refuse_unfinished()
         return self._storage.latest_image().path
 
     def confirm_image(self) -> Path:

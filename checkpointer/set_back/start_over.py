@@ -1,4 +1,4 @@
-"""Record of starting over after a lost past, and a limit on its frequency."""
+"""Starting over after a lost past: its record, a limit on its frequency, and the hint until it is finished."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import StorageError
 
 _BACK_OFF = BackOff(60.0, 3600.0)
+_HINTS = {
+    LOST_PAST: "Never copy these images to the NameNode, because they would replace its present state.",
+    NOT_COMPARED: "Keep these images, because they may be the last copy, but do not copy them to a NameNode that has "
+    "an intact image.",
+}
+
+
+def unused_images_hint(parent: str) -> str:
+    """Return the next step while images wait to be set aside in the folder `parent`."""
+    return (
+        f"No action is needed while the NameNode's image can be fetched. {_HINTS[parent]} If the NameNode's own image "
+        'is damaged, save the namespace: docs/runbook.md, "The newest image cannot be read".'
+    )
 
 
 @dataclass(frozen=True, slots=True)

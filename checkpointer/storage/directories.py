@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,14 @@ from checkpointer.storage.formatting import (
     write_version,
 )
 from checkpointer.storage.inspector import StoredImage, agree_on_version, has_version, holds_image, newest_copies
-from checkpointer.storage.lost_pasts import link_aside, set_aside
+from checkpointer.storage.lost_pasts import (
+    UnfinishedStartOver,
+    begin_start_over,
+    finish_start_over,
+    link_aside,
+    start_over_of,
+    unfinished_start_over,
+)
 from checkpointer.storage.usable_images import (
     ImageCopy,
     content_fault,
@@ -188,36 +195,51 @@ class StorageDirectories(DirectorySet):
         """Write seen_txid, the first txid of the open segment, to every formatted directory."""
         self.write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
-    def link_aside(self, parent: str, *, only: Collection[str] | None = None) -> list[Path]:
-        """Link images and edits into folders below `parent` (`storage.lost_pasts`); return the folders.
+    def unfinished_start_over(self) -> UnfinishedStartOver | None:
+        """Return the start-over that a kill or a fault has interrupted; None if there is none."""
+        return next(filter(None, map(unfinished_start_over, self.roots)), None)
+
+    def refuse_unfinished(self) -> None:
+        """Check that the images and edits may be served.
+
+        Raises:
+            StorageError: a start-over from the NameNode's image is unfinished.
+        """
+        if (begun := self.unfinished_start_over()) is not None:
+            raise StorageError(
+                f"the images and edits here are not used: {begun.cause}",
+                hint="Wait until this node has fetched the NameNode's image; its alarms report what prevents this.",
+            )
+
+    def begin_start_over(self, parent: str, cause: str) -> None:
+        """Record in each directory that its images are not used (`storage.lost_pasts`).
+
+        Raises:
+            OSError: a record could not be written.
+        """
+        begun = start_over_of(self.roots, parent, cause)
+        for folder in self.current_folders():
+            begin_start_over(folder.parent, begun)
+
+    def link_aside(self, parent: str, cause: str, *, only: Collection[str] | None = None) -> None:
+        """Link images and edits into folders below `parent`, before the NameNode's image replaces them
+        (`storage.lost_pasts`).
 
         Raises:
             StorageError: no directory is left.
         """
-        return self._aside(lambda root: link_aside(root, parent, only=only))
+        self.require_one()
+        begun = start_over_of(self.roots, parent, cause)
+        self.write_everywhere(lambda root: link_aside(root, begun, only=only), formatted=True)
 
-    def set_aside(
-        self,
-        parent: str,
-        *,
-        keep: Collection[str] = (),
-        only: Collection[str] | None = None,
-        into: Collection[Path] = (),
-    ) -> list[Path]:
-        """Move images and edits to folders below `parent` (`storage.lost_pasts`); return the folders.
-
-        Args:
-            into: the folders of a preceding `link_aside`.
+    def finish_start_over(self, *, keep: Collection[str], only: Collection[str] | None = None) -> list[Path]:
+        """Remove images and edits that were linked into folders; return the folders.
 
         Raises:
             StorageError: no directory is left.
         """
-        folders = {folder.parent.parent: folder for folder in into}
-        return self._aside(lambda root: set_aside(root, parent, keep=keep, only=only, into=folders.get(root)))
-
-    def _aside(self, step: Callable[[Path], Path | None]) -> list[Path]:
         found: list[Path | None] = []
-        self.write_everywhere(lambda root: found.append(step(root)), formatted=True)
+        self.write_everywhere(lambda root: found.append(finish_start_over(root, keep=keep, only=only)), formatted=True)
         return [folder for folder in found if folder is not None]
 
     def _newest_copies(self) -> list[StoredImage]:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import ClassVar, Final
 
-from checkpointer.storage.lost_pasts import PROVENANCE
+from checkpointer.storage.lost_pasts import PROVENANCE, START_OVER
 from checkpointer.storage.usage_record import RECORD
 from hadoop_common.errors import StorageError
 from hadoop_common.exit_codes import ExitCode
@@ -38,7 +38,8 @@ def refuse_newer_formats(root: Path) -> None:
     Raises:
         NewerFormatError: a file has a newer format.
     """
-    for path in (root / "current" / PROVENANCE, root / RECORD, *sorted(root.glob(_NAMED))):
+    current = root / "current"
+    for path in (current / PROVENANCE, current / START_OVER, root / RECORD, *sorted(root.glob(_NAMED))):
         try:
             with open_regular(path) as file:
                 head = _HEAD.match(file.read(_HEAD_BYTES))

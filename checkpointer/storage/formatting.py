@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from checkpointer.storage.inspector import StorageDirectory
+from checkpointer.storage.lost_pasts import PROVENANCE, START_OVER
 from hadoop_common.durable import TEMPORARY_SUFFIX, fsync_directory, make_with_mode, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.names import MD5_SUFFIX, SEEN_TXID, VERSION, parse_checkpoint, parse_image, parse_temporary_segment
@@ -139,7 +140,7 @@ def _is_leftover(name: str, names: Collection[str]) -> bool:
         return True
     if name.endswith(TEMPORARY_SUFFIX):
         written = name.removesuffix(TEMPORARY_SUFFIX)
-        return written in (VERSION, SEEN_TXID) or _image_of(written) is not None
+        return written in (VERSION, SEEN_TXID, PROVENANCE, START_OVER) or _image_of(written) is not None
     image = _image_of(name)
     return image is not None and image not in names
 

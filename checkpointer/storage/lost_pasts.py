@@ -1,49 +1,186 @@
 """Images and edits that are set aside instead of deleted, so that an operator can examine them.
 
 Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode, for example because
-every image is damaged, are moved to `not_compared`. The NameNode may still have their past.
+every image is damaged, are moved to `not_compared`, because the NameNode may still have their past.
+
+A node that starts over replaces its files with the NameNode's image in three steps, which survive a kill:
+
+1. `link_aside` links all images and edits into a folder, because retention may purge them once the NameNode's image is
+   stored. They also remain in `current`, so that the directory still has an image after a kill or a failed fetch.
+2. The caller fetches the NameNode's image, which may replace an image of the same name.
+3. `finish_start_over` removes the linked files from `current`.
+
+From the first step to the last, `start_over.json` in `current` contains the reason and the folder. A node that finds
+this file does not use its images, and repeats the steps with the same folder. Otherwise, nothing would prove the loss
+once the node's newest image is the NameNode's.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hadoop_common.durable import fsync_directory, write_atomically
+from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, write_atomically
 from hadoop_common.names import md5_name, parse_image, parse_segment
+from hadoop_common.regular_file import read_regular
 
 _LOG = logging.getLogger(__name__)
 PROVENANCE = "provenance.json"
 """File next to images with the facts about their past (`checkpointer.set_back.provenance`)."""
+START_OVER = "start_over.json"
+"""File in `current` while a start-over is unfinished; later, it is in the folder with the files that were set aside."""
 
 LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
 """Number of folders to keep in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder and the newest folders."""
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
+_MAX_BYTES = 1024 * 1024
 
 
-def set_aside(
-    root: Path,
-    parent: str = LOST_PAST,
-    *,
-    keep: Iterable[str] = (),
-    only: Collection[str] | None = None,
-    into: Path | None = None,
-) -> Path | None:
+@dataclass(frozen=True, slots=True)
+class UnfinishedStartOver:
+    """Contents of `START_OVER`.
+
+    Attributes:
+        cause: why the node starts over, as a sentence.
+        parent: `LOST_PAST` or `NOT_COMPARED`.
+        folder: name of the folder below `parent` for the images and edits.
+        linked: whether the folder contains all of them.
+    """
+
+    cause: str
+    parent: str
+    folder: str
+    linked: bool = False
+
+
+def unfinished_start_over(root: Path) -> UnfinishedStartOver | None:
+    """Return the unfinished start-over of a storage directory, or None if there is none.
+
+    A damaged record counts as missing: the node then proves the loss again.
+    """
+    path = root / "current" / START_OVER
+    try:
+        values = json.loads(read_regular(path, _MAX_BYTES))
+        found = UnfinishedStartOver(str(values["cause"]), values["parent"], values["folder"], values["linked"] is True)
+        if found.parent not in (LOST_PAST, NOT_COMPARED):
+            raise ValueError(f"its parent folder is {found.parent!r}")
+        datetime.strptime(found.folder, _STAMP)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError) as fault:
+        # not a warning, because each read of the edits calls this function
+        _LOG.debug("%s cannot be used: %s", path, fault)
+        return None
+    return found
+
+
+def start_over_of(roots: Sequence[Path], parent: str, cause: str) -> UnfinishedStartOver:
+    """Return the unfinished start-over of the storage directories `roots`, or a new one for the reason `cause`.
+
+    All directories of a node use folders of the same name.
+    """
+    begun = next(filter(None, map(unfinished_start_over, roots)), None)
+    return begun or UnfinishedStartOver(cause, parent, max(_next_stamp(root / parent) for root in roots))
+
+
+def begin_start_over(root: Path, begun: UnfinishedStartOver) -> UnfinishedStartOver | None:
+    """Record in `root`/current that its images are not used. Return the record; None if the start-over is already
+    finished in this directory.
+
+    Raises:
+        OSError: the record could not be written.
+    """
+    if (own := unfinished_start_over(root)) is not None:
+        return own
+    if (root / begun.parent / begun.folder / START_OVER).exists():
+        return None
+    own = replace(begun, linked=False)
+    _record(root, own)
+    return own
+
+
+def link_aside(root: Path, begun: UnfinishedStartOver, *, only: Collection[str] | None = None) -> None:
+    """Link all images, edits and their records into the folder of the start-over `begun`, which this call records if
+    necessary. On a file system without hard links, move the files.
+
+    After the first complete call, do nothing: other files in `root`/current are the NameNode's.
+
+    Args:
+        only: names of images and edits that may be set aside; None for all.
+
+    Raises:
+        OSError: a file could not be linked or moved.
+    """
+    own = begin_start_over(root, begun)
+    if own is None:
+        return
+    target, current = root / own.parent / own.folder, root / "current"
+    if own.linked and target.is_dir():
+        return
+    make_with_mode(target.parent, 0o700)
+    make_with_mode(target, 0o700)
+    names = {path.name for path in current.iterdir()}
+    for name in _contents(names, only):
+        # a segment that is being written may be renamed during the loop
+        with suppress(FileNotFoundError):
+            _link(current, name, target, [md5_name(name)] if md5_name(name) in names else [])
+    if PROVENANCE in names:
+        _link(current, PROVENANCE, target)
+    for folder in (target, target.parent, root):
+        fsync_directory(folder)
+    _record(root, replace(own, linked=True))
+
+
+def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] | None = None) -> Path | None:
+    """Remove the files of the unfinished start-over from `root`/current, after the NameNode's image was stored. Return
+    their folder; None if there were no files, or no start-over is unfinished.
+
+    Images that the folder does not contain remain, because an earlier attempt fetched them from the NameNode.
+
+    Args:
+        keep: names of images that remain, together with their digest files.
+        only: see `link_aside`.
+
+    Raises:
+        OSError: a file could not be moved.
+    """
+    begun = unfinished_start_over(root)
+    if begun is None:
+        return None
+    target, current = root / begun.parent / begun.folder, root / "current"
+    # an operator may have removed the folder
+    make_with_mode(target.parent, 0o700)
+    make_with_mode(target, 0o700)
+    names = {path.name for path in current.iterdir()}
+    moving = [
+        name
+        for name in _contents(names - set(keep), only)
+        if parse_segment(name) is not None or _is_same(current / name, target / name)
+    ]
+    if moving or _contents([path.name for path in target.iterdir()], None):
+        _move_files(current, moving, names, target)
+        return target
+    # this directory contained neither images nor edits
+    shutil.rmtree(target, ignore_errors=True)
+    (current / PROVENANCE).unlink(missing_ok=True)
+    remove_durably(current / START_OVER)
+    return None
+
+
+def set_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | None = None) -> Path | None:
     """Move images, edits and their records from `root`/current to a new folder below `root`/`parent`.
-
-    Digest files move before their images, because an image without a digest file is never used.
 
     Args:
         parent: `LOST_PAST` or `NOT_COMPARED`.
-        keep: names of images that remain, together with their digest files.
         only: names of images and edits that may be moved; None for all.
-        into: folder of a preceding `link_aside`, to use instead of a new folder.
 
     Returns:
         The folder; None if there were no files to move.
@@ -52,60 +189,16 @@ def set_aside(
         OSError: a file could not be moved.
     """
     current = root / "current"
-    stay = {each for name in keep for each in (name, md5_name(name))}
-    names = {path.name for path in current.iterdir()} - stay
-    moving = _contents(names, only)
-    if not moving and into is None:
-        (current / PROVENANCE).unlink(missing_ok=True)
-        return None
-    target = into or _new_folder(root / parent)
-    # not `rename_durably`, because one sync of both directories at the end is sufficient for thousands of segments
-    for name in moving:
-        # a segment that is being written may be renamed during the loop
-        with suppress(FileNotFoundError):
-            if md5_name(name) in names:
-                _move(current / md5_name(name), target / md5_name(name))
-            _move(current / name, target / name)
-    if PROVENANCE in names:
-        _move(current / PROVENANCE, target / PROVENANCE)
-    fsync_directory(target)
-    fsync_directory(current)
-    _trim(root / parent)
-    return target
-
-
-def link_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | None = None) -> Path | None:
-    """Link the files that `set_aside` moves into a folder below `root`/`parent`, before the NameNode's image replaces
-    an image of the same name.
-
-    If the process is killed, the folder still contains the whole lost past, although retention may purge the files in
-    `root`/current as soon as the NameNode's image is stored. They remain there until `set_aside`, so that the directory
-    still has an image if the process is killed or the fetch fails. On a file system without hard links, move the files.
-
-    Args:
-        parent, only: see `set_aside`.
-
-    Returns:
-        The folder, even if an earlier call created it; None if there are no files to link.
-
-    Raises:
-        OSError: a file could not be linked or moved.
-    """
-    current = root / "current"
     names = {path.name for path in current.iterdir()}
-    linking = _contents(names, only)
-    if not linking:
+    moving = _contents(names, only)
+    if not moving:
         return None
-    begun = (folder for folder in folders_aside(root, parent)[-1:] if _has_only_links(folder, current))
-    target = next(begun, None) or _new_folder(root / parent)
-    for name in linking:
-        # a segment that is being written may be renamed during the loop
-        with suppress(FileNotFoundError):
-            _link(current, name, target, [md5_name(name)] if md5_name(name) in names else [])
-    if PROVENANCE in names and not _is_same(current / PROVENANCE, target / PROVENANCE):
-        (target / PROVENANCE).unlink(missing_ok=True)
-        _link(current, PROVENANCE, target)
-    fsync_directory(target)
+    target = root / parent / _next_stamp(root / parent)
+    make_with_mode(target.parent, 0o700)
+    target.mkdir(mode=0o700)
+    fsync_directory(target.parent)
+    fsync_directory(root)
+    _move_files(current, moving, names, target)
     return target
 
 
@@ -123,15 +216,6 @@ def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]
     """Return the images and edits among `names`, sorted."""
     found = (name for name in names if parse_image(name) is not None or parse_segment(name) is not None)
     return sorted(name for name in found if only is None or name in only)
-
-
-def _has_only_links(folder: Path, current: Path) -> bool:
-    """Return whether an interrupted `link_aside` left `folder`: all its images and edits are still in `current`.
-
-    A folder with any other file may contain another lost past, and two lost pasts must not be mixed.
-    """
-    names = {path.name for path in folder.iterdir()} - {PROVENANCE}
-    return bool(names) and all(_is_same(folder / name, current / name) for name in names)
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -159,26 +243,52 @@ def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -
             (current / digest).unlink()
 
 
+def _move_files(current: Path, moving: Iterable[str], names: Collection[str], target: Path) -> None:
+    """Move files of `current` into the folder `target`, then their records, which end an unfinished start-over.
+
+    Digest files move before their images, because an image without a digest file is never used.
+    """
+    # not `rename_durably`, because one sync of both directories at the end is sufficient for thousands of segments
+    for name in moving:
+        # a segment that is being written may be renamed during the loop
+        with suppress(FileNotFoundError):
+            if md5_name(name) in names:
+                _move(current / md5_name(name), target / md5_name(name))
+            _move(current / name, target / name)
+    if PROVENANCE in names:
+        _move(current / PROVENANCE, target / PROVENANCE)
+    fsync_directory(target)
+    fsync_directory(current)
+    if START_OVER in names:
+        _move(current / START_OVER, target / START_OVER)
+        fsync_directory(target)
+        fsync_directory(current)
+    _trim(target.parent)
+
+
 def _move(source: Path, target: Path) -> None:
-    # a rename to another link of the same file would leave both links
-    if _is_same(source, target):
+    # A file that was linked into the folder first is ours; a later file of the same name is the NameNode's.
+    if target.exists():
         source.unlink()
     else:
         source.rename(target)
 
 
-def _new_folder(parent: Path) -> Path:
-    parent.mkdir(mode=0o700, exist_ok=True)
+def _record(root: Path, begun: UnfinishedStartOver) -> None:
+    content = json.dumps({"format": 1, **asdict(begun)}, indent=1).encode()
+    write_atomically(root / "current" / START_OVER, content)
+
+
+def _next_stamp(parent: Path) -> str:
+    """Return the name of a new folder below `parent`, after the names of the existing folders.
+
+    Names must sort by age, even after the clock was set back, because their order determines the folders to keep.
+    """
     at = datetime.now(UTC)
-    # names must sort by age, even after the clock was set back, because their order determines the folders to keep
     for folder in folders_aside(parent.parent, parent.name):
         with suppress(ValueError):
             at = max(at, datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
-    target = parent / at.strftime(_STAMP)
-    target.mkdir(mode=0o700)
-    fsync_directory(parent)
-    fsync_directory(parent.parent)
-    return target
+    return at.strftime(_STAMP)
 
 
 def _trim(parent: Path) -> None:

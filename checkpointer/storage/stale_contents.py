@@ -17,8 +17,9 @@ from pathlib import Path
 from checkpointer.storage.disk_space import FREE_SPACE_HINT, space_fault
 from checkpointer.storage.formatting import clean_leftovers, write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory
-from checkpointer.storage.lost_pasts import set_aside
+from checkpointer.storage.lost_pasts import START_OVER, set_aside
 from checkpointer.storage.usable_images import with_usable_images
+from hadoop_common.durable import remove_durably
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
 from image_format.md5_file import read_md5_file
@@ -107,6 +108,8 @@ def bring_up_to_date(
         set_aside(found.root)
     else:
         set_aside_stale_contents(found, current, keep_segments=keep_segments)
+    # the node may have finished this start-over in the other directories
+    remove_durably(found.current / START_OVER)
     write_seen_txid(found.root, seen_txid)
     if found.version != info:
         write_version(found.root, info)

@@ -33,7 +33,8 @@ _HINTS = {
 }
 _NO_IMAGE = "Could not find image with txid"
 _NO_IMAGE_HINT = (
-    "The NameNode may have purged the image; then the next attempt fetches a newer one. If the NameNode's log contains "
+    "The NameNode may have purged the image. A daemon then fetches a newer image at its next attempt, and "
+    "`fetch-image` without --txid fetches the newest. If the NameNode's log contains "
     '"Error reported on storage directory", check that disk, then run `hdfs dfsadmin -restoreFailedStorage true` and '
     "`hdfs dfsadmin -rollEdits`; the NameNode uses the directory and its images again."
 )

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,7 +72,9 @@ def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
 
     def fail(failure: dict[str, Any]) -> None:
         if "--json" in sys.argv[1:] and not printed.get():
-            click.echo(json.dumps(failure, sort_keys=True))
+            # standard output may be the cause of the failure; the exit code and standard error report it
+            with suppress(OSError):
+                click.echo(json.dumps(failure, sort_keys=True))
 
     try:
         yield fail

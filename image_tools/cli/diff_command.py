@@ -50,7 +50,7 @@ def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_
     with (
         ImageFile.open(first, verify_md5=False, allow_unknown_layout=True) as a,
         ImageFile.open(second, verify_md5=False, allow_unknown_layout=True) as b,
-        ProgressObserver(show=True) as observer,
+        ProgressObserver(show=not as_json) as observer,
     ):
         comparison = ImageComparison(a, b)
         observer.phase("compare", min(comparison.inodes))

@@ -47,13 +47,16 @@ def newest_of(directories: Iterable[Path]) -> Path:
     """Return the newest image of several storage directories, some of which may contain no image.
 
     Raises:
-        StorageError, FileNotFoundError: no directory contains an image.
+        StorageError: no directory contains an image.
     """
     found, faults = [], []
     for directory in directories:
         try:
             found.append(newest_in(directory))
-        except (StorageError, FileNotFoundError) as error:
+        except FileNotFoundError:
+            hint = "The daemon creates it. Specify another directory, or run the command on the daemon's host."
+            faults.append(StorageError(f"no image: {directory} does not exist", hint=hint))
+        except StorageError as error:
             faults.append(error)
     if not found:
         raise faults[0]

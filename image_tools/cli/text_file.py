@@ -13,6 +13,7 @@ from hadoop_common.file_faults import error_text, hint_for
 from image_format.errors import ImageStorageError
 
 _CHUNK = 1 << 16
+_HINT = "Check that the directory exists, is writable and has enough space, or specify another --output."
 
 
 def check_output(output: Path | None, source: Path, *, force: bool) -> None:
@@ -42,7 +43,7 @@ def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
         with written_atomically(output) as out:
             out.writelines(_chunks(pieces))
     except OSError as error:
-        hint = hint_for(error, "Free space, or specify another --output.")
+        hint = hint_for(error, _HINT)
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

@@ -33,7 +33,7 @@ _NO_DIGEST_HINT = (
     "Copy the .md5 file from the source of the image. A NameNode does not load an image without this file; "
     "--repair OUT writes a copy with a new .md5 file for the present bytes."
 )
-_HINT = "Write a repaired copy with --repair OUT, or use an intact copy of the image."
+_HINT = "Use an intact copy of the image, or write a repaired copy with --repair OUT."
 _BEYOND_REPAIR = (
     "Use an intact copy of the image, or an older image with its edits (`checkpointer merge`). This image is beyond "
     "repair."

@@ -50,7 +50,16 @@ class _CarriageReturnFilter:
         self._source = source
 
     def read(self, size: int = -1) -> bytes:
-        return self._source.read(size).replace(b"\r", b"&#13;")
+        """Read the next bytes.
+
+        Raises:
+            ImageTextError: the document is UTF-16 or UTF-32, in which the byte of a carriage return can be a part of
+                another character.
+        """
+        piece = self._source.read(size)
+        if b"\0" in piece:
+            raise ImageTextError("the document is not UTF-8: it contains zero bytes")
+        return piece.replace(b"\r", b"&#13;")
 
 
 class _ImageDocument:

@@ -226,9 +226,10 @@ class MessageBuilder:
     def _permission(self, text: str) -> int:
         if text == _NO_OWNER:
             return 0
-        user, group, mode = ["", "", *text.rsplit(":", 2)][-3:]
-        if not re.fullmatch("[0-7]{3,6}", mode):
+        parts = text.rsplit(":", 2)
+        if len(parts) != 3 or not re.fullmatch("[0-7]{3,6}", parts[2]):
             raise ImageTextError(f"the permission {text[:80]!r} does not have the form user:group:0755")
+        user, group, mode = parts
         return pack_permission(self._serial(user, StringKind.USER), self._serial(group, StringKind.GROUP), int(mode, 8))
 
     def _serial(self, text: str, kind: StringKind) -> int:

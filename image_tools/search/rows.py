@@ -72,7 +72,9 @@ def write_parquet(scan: NamespaceScan, batches: Iterable[FoundInodes], output: P
             for found in batches:
                 writer.write_batch(pa.RecordBatch.from_pylist(list(_rows(scan, found)), schema))
     except OSError as error:
-        hint = hint_for(error, "Free space, or specify another --output.")
+        hint = hint_for(
+            error, "Check that the directory exists, is writable and has enough space, or specify another --output."
+        )
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

@@ -72,7 +72,11 @@ class NamesystemCheck:
             self._view.add("record-damaged", "bytes follow the NameSystemSection", end)
         named = parse_image(frame.path.name)
         self._usable = self._view.present and not self._view.damaged
-        if check_name and named is not None and self._usable and named.txid != self.info.transactionId:
+        if not self._usable:
+            return
+        if (txid := signed64(self.info.transactionId)) < 0:
+            self._view.add("record-unloadable", f"the transaction id {txid} is negative", 0)
+        elif check_name and named is not None and named.txid != txid:
             text = f"the file's name has transaction {named.txid}, but NS_INFO has {self.info.transactionId}"
             self._view.add("txid-name", text, 0)
 

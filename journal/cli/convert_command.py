@@ -71,6 +71,8 @@ def command(
     Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not fitting; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
+    if first is not None and last is not None and first > last:
+        raise click.UsageError(f"--from {first} is after --to {last}.")
     if force and resume:
         raise click.UsageError("--force and --resume exclude each other: --force starts over, and --resume continues.")
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
@@ -90,6 +92,8 @@ def command(
             parts, transactions = copy_journal(parts, target, namespace, force=force, resume=resume)
             _report(source.location, target.location, parts, transactions, as_json=as_json)
             _warn_of_seen_txid(target, parts[-1].last)
+            if last is None and not in_progress:
+                _note_open_segment(source, parts[-1].last)
 
 
 def _uri(text: str) -> str:
@@ -164,6 +168,18 @@ def _warn_of_seen_txid(target: Journal, last: int) -> None:
         note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this transaction."
         ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
         echo(f"note: {note}{ends}", err=True)
+
+
+def _note_open_segment(source: Journal, last: int) -> None:
+    """Print a note if the open segment of `source` has transactions after `last`, which were not copied."""
+    try:
+        left = source.segments(last + 1, in_progress=True)
+    except JournalError:
+        # without later transactions, or if they cannot be read
+        return
+    if left:
+        note = f"the open segment, from transaction {left[0].first} on, is not copied; --in-progress includes it"
+        echo(f"note: {note}", err=True)
 
 
 def _report(source: str, target: str, parts: list[CopiedSegment], transactions: int, *, as_json: bool) -> None:

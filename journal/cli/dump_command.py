@@ -12,6 +12,7 @@ import click
 from hadoop_common.cli.output import conf_option, refuse_input
 from image_format.layout import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
+from journal.cli.torn_tail import torn_bytes, warn_of_tail
 from journal.edits_text import renumbered
 from journal.json_codec import dump_json
 from journal.operation import EditOp
@@ -41,8 +42,9 @@ def command(
     """Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
 
     Like the output of Hadoop's viewer, XML omits the xattrs and the storage policy of OP_ADD; JSON is complete. `edits
-    load` reads both. An output file appears only if the whole segment is intact. If EDITS is the URI of a journal (see
-    `edits info`), all its transactions are printed.
+    load` reads both. An output file appears only if the segment is intact. Bytes after the last complete transaction,
+    which a crash can leave, are omitted with a warning. If EDITS is the URI of a journal (see `edits info`), all its
+    transactions are printed.
 
     \b
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
@@ -69,15 +71,19 @@ def command(
 
 @contextmanager
 def _opened(edits: Path | str, conf_dir: Path | None, *, fix_txids: bool) -> Iterator[tuple[Iterable[EditOp], int]]:
-    """Yield the operations, and the layout version to print."""
+    """Yield the operations, and the layout version to print; after them, warn of a torn tail."""
     if isinstance(edits, str):
         with journal_edits(edits, conf_dir, NEWEST_LAYOUT) as found:
             yield found.ops(), found.layout_version
     else:
         with map_file(edits) as content:
             layout_version = decode_header(content, file=str(edits))
-            fixed = renumbered(unchecked_ops(content, str(edits))) if fix_txids else None
-            yield fixed or segment_ops(edits, content), layout_version
+            if fix_txids:
+                yield renumbered(unchecked_ops(content, str(edits))), layout_version
+                return
+            ops = segment_ops(edits, content)
+            yield ops, layout_version
+            warn_of_tail(edits, torn_bytes(content, ops.position), ops.position)
 
 
 def _write(output: Path, pieces: Iterator[str], force: bool) -> None:

@@ -10,11 +10,10 @@ import click
 
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.names import parse_segment
-from hadoop_common.quantities import counted
 from image_format.layout import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
+from journal.cli.torn_tail import torn_bytes, warn_of_tail
 from journal.errors import SegmentError
-from journal.salvage import is_padding
 from journal.segment_file import map_file, segment_ops
 from journal.segment_format import HEADER_SIZE, decode_header
 
@@ -42,21 +41,12 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
         return
     operations = summary.pop("operations")
     for name, value in summary.items():
-        echo(f"{name:<16} {value}")
+        echo(f"{name:<16} {'none' if value is None else value}")
+    width = max(30, *map(len, operations)) if operations else 0
     for name, count in operations.items():
-        echo(f"  {name:<30} {count:>10}")
-    if summary.get("tornBytes"):
-        echo(f"warning: {_tail(edits, counted(summary['tornBytes'], 'byte'), summary['endOffset'])}", err=True)
-
-
-def _tail(edits: Path | str, size: str, end: int) -> str:
-    named = parse_segment(Path(edits).name)
-    if named is not None and not named.in_progress:
-        return f"{size} after offset {end} follow the last transaction in the segment's name; no program reads them"
-    return (
-        f"torn tail: {size} after offset {end} are not a complete transaction; `checkpointer edits recover` writes the "
-        "transactions before them"
-    )
+        echo(f"  {name:<{width}} {count:>10}")
+    if isinstance(edits, Path):
+        warn_of_tail(edits, summary["tornBytes"], summary["endOffset"])
 
 
 def _of_journal(uri: str, conf_dir: Path | None) -> dict[str, Any]:
@@ -96,6 +86,6 @@ def _of_file(path: Path) -> dict[str, Any]:
             "lastTxid": last,
             "transactions": counts.total(),
             "endOffset": ops.position,
-            "tornBytes": 0 if is_padding(content, ops.position) else len(content) - ops.position,
+            "tornBytes": torn_bytes(content, ops.position),
             "operations": dict(counts.most_common()),
         }

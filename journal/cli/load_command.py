@@ -11,16 +11,18 @@ import click
 
 from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option, refuse_input
 from hadoop_common.file_kind import HEAD_BYTES, file_kind
+from hadoop_common.names import parse_segment
 from hadoop_common.quantities import counted
 from hadoop_common.regular_file import open_regular
 from journal.edits_text import EditsDocument, existing_values, fields_without_xml, fitting, renumbered
-from journal.errors import EditsTextError
+from journal.errors import EditsTextError, JournalError, JournalStorageError, TransactionGapError
 from journal.json_codec import parse_json
 from journal.operation import EditOp
 from journal.segment_output import WrittenSegment, write_ops
 from journal.xml_reader import parse_xml
 
 _CHUNK = 1 << 18
+_GAP_HINT = "Add the missing operations to the text, or renumber the operations with --fix-txids."
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -59,7 +61,15 @@ def command(
         counts: Counter[str] = Counter()
         read = renumbered(document.ops) if fix_txids else document.ops
         ops = fitting(existing_values(_counted(read, counts)), layout_version)
-        written = write_ops(output, ops, layout_version, overwrite=force)
+        try:
+            written = write_ops(output, _of_name(ops, output), layout_version, overwrite=force)
+        except JournalStorageError:
+            raise
+        except JournalError as error:
+            if isinstance(error, TransactionGapError):
+                error.hint = _GAP_HINT
+            error.locate(file=str(source))
+            raise
     lost = {name: fields for name, fields in fields_without_xml().items() if name in counts} if chosen == "xml" else {}
     _report(written, layout_version, lost, as_json=as_json)
 
@@ -86,6 +96,22 @@ def _counted(ops: Iterable[EditOp], counts: Counter[str]) -> Iterator[EditOp]:
     for op in ops:
         counts[op.name] += 1
         yield op
+
+
+def _of_name(ops: Iterable[EditOp], output: Path) -> Iterator[EditOp]:
+    """Yield `ops`; then refuse a file name with other transaction ids, because readers trust the name.
+
+    Raises:
+        click.BadParameter: `output` has the name of another segment.
+    """
+    named = None if output.is_dir() else parse_segment(output.name)
+    first = last = None
+    for op in ops:
+        first, last = op.txid if first is None else first, op.txid
+        yield op
+    if named is not None and first is not None and (named.first, named.last or last) != (first, last):
+        problem = f"{output.name} is the name of another segment: INPUT has transactions {first} to {last}"
+        raise click.BadParameter(f"{problem}. Specify its directory instead.", param_hint="OUTPUT")
 
 
 def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[str, ...]], *, as_json: bool) -> None:

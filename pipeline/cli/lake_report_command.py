@@ -59,8 +59,9 @@ def command(
     images = [image for image in images_in_lake(lake, cluster) if start is None or image.time >= start][-last:]
     if len(images) < 2:
         raise LakeError(
-            f"growth needs two images, and {lake} has {len(images)}",
-            hint="Append another image: checkpointer lake append.",
+            f"growth needs two images, and {lake} has {len(images)}" + (f" since {since}" if since else ""),
+            hint="Append another image: checkpointer lake append."
+            + (" An earlier --since includes older images." if since else ""),
         )
     with ProgressObserver(show=not as_json) as observer, observer.ticking():
         growth = measure_growth(lake, images, depth, progress=lambda name: observer.phase(name, None))

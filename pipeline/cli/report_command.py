@@ -188,7 +188,7 @@ def command(
     reference = None if as_of is None else as_of.replace(tzinfo=UTC)
     chosen = ReportOptions(reference or generated, depth, top, small, cold_days, replication, max_items, only, rules)
     request = ReportRequest(image, before, edits, cluster, reports or "")
-    with ProgressObserver(show=True) as progress, progress.ticking():
+    with ProgressObserver(show=not as_json) as progress, progress.ticking():
         engine = _SparkOptions(master, driver_memory, small_job)
         with _context(progress, engine) as context:
             from pipeline.reports.build import make_report

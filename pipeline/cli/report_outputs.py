@@ -137,5 +137,7 @@ def _writing(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = hint_for(error, "Free space, or specify another --out.")
+        hint = hint_for(
+            error, "Check that the directory exists, is writable and has enough space, or specify another --out."
+        )
         raise OutputError(f"cannot write {out}: {error}", hint=hint) from error

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from archive.adding import AddOptions, add_directory
-from archive.archive import Archive
+from archive.archive import IDENTITY, Archive
 from archive.catalogue import COMMITS, MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError
@@ -17,6 +17,8 @@ from archive.object_store import FolderStore
 from tests.archive.killing_store import KilledError
 from tests.archive.open_segment import FIRST, Writer, found, op_of, parts
 from tests.archive.storage import segment
+from tests.cli_runner import fingerprint, run_cli
+from tests.engine.image_builder import BASE_TXID
 
 
 def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> int:
@@ -67,6 +69,44 @@ def test_repair_unlists_objects_that_a_damaged_commit_had_removed(archive: Archi
     assert add_directory(archive, nn).branch == MAIN
 
 
+@pytest.mark.parametrize("name", [COMMITS, IDENTITY])
+def test_messages_lead_to_the_repair_of_the_catalogue(archive: Archive, nn: Path, tmp_path: Path, name: str) -> None:
+    last = segment(nn, FIRST - 1, op_of(1))
+    add_directory(archive, nn)
+    words = ("--archive", tmp_path / "archive")
+    for file in (tmp_path / "archive").glob(f"{name}*/*" if name == COMMITS else name):
+        if name == COMMITS:
+            file.write_bytes(file.read_bytes()[:-1])
+        else:
+            file.unlink()
+            shown = run_cli("archive", "list", *words)
+            assert (shown.code, "has lost its archive.json" in shown.err) == (6, True), shown
+            assert f"archive check --archive {tmp_path}/archive --repair` writes it again" in shown.err
+    for option, conclusion in (
+        ((), "next: repeat this command with --repair"),
+        (("--repair",), "repaired; next: repeat"),
+    ):
+        checked = run_cli("archive", "check", *words, *option)
+        assert (checked.code, conclusion in checked.out, "purged" in checked.out) == (3, True, False), checked
+    checked = run_cli("archive", "check", *words)
+    assert (checked.code, "every archived moment can be restored" in checked.out) == (0, True)
+    assert f"from transaction {BASE_TXID} to {last}" in run_cli("archive", "list", *words).out
+
+
+@pytest.mark.parametrize("place", ["nn", "nn/current"])
+def test_an_archive_does_not_begin_in_a_storage_directory(nn: Path, place: str) -> None:
+    segment(nn, FIRST - 1, op_of(1))
+    before = fingerprint(nn)
+    refused = run_cli("archive", "add", nn, "--archive", nn.parent / place)
+    assert (refused.code, f"{place} is a storage directory" in refused.err) == (6, True), refused
+    assert fingerprint(nn) == before
+
+
+def test_the_error_names_the_directory_of_edits(nn: Path, tmp_path: Path) -> None:
+    refused = run_cli("archive", "add", nn, "--archive", tmp_path / "archive", "--edits", tmp_path)
+    assert (refused.code, f"{tmp_path} is not a directory of edits" in refused.err) == (6, True), refused
+
+
 def test_repair_keeps_records_of_missing_objects_without_replacement(
     archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
@@ -78,6 +118,11 @@ def test_repair_keeps_records_of_missing_objects_without_replacement(
     assert check_archive(archive, repair=True).unlisted == []
     report = check_archive(archive)
     assert (list(report.damaged), report.lost) == ([lost.name], [(MAIN, lost.first, lost.last)])
+    shown = run_cli("archive", "check", "--archive", tmp_path / "archive")
+    assert (shown.code, f"--archive {tmp_path}/archive --restore-target 0` stores a base image" in shown.out) == (
+        3,
+        True,
+    )
 
 
 @pytest.mark.parametrize("missing", [False, True])

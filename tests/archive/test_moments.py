@@ -81,6 +81,9 @@ def test_restore_reports_later_transactions_and_the_difference(deletion_by_mista
     difference = run_cli("archive", "diff", str(deleted - 1), str(deleted), *words, "--path", "/data")
     assert (difference.code, "/data" in difference.out) == (1, True)
     assert run_cli("archive", "diff", str(deleted), str(deleted), *words).code == 0
+    for path in ("/data/tmp/f", "/data/warehouse/f"):
+        moved = run_cli("archive", "diff", str(deleted - 3), str(deleted - 2), *words, "--path", path)
+        assert (moved.code, "/data/tmp -> /data/warehouse\n1 difference\n" in moved.out) == (1, True), moved
     assert json.loads(run_cli("archive", "drill", *words, "--json").out)["branch"] == MAIN
     assert run_cli("archive", "show", str(deleted), *words).code == 0
     assert run_cli("archive", "restore", *words, "--out", folder / "none").code == 2

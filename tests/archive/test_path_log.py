@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from archive.adding import add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN
@@ -43,6 +45,19 @@ def test_path_log_follows_renames_in_both_directions(deletion_by_mistake: tuple[
         )
     (entry,) = json.loads(answer.out)["entries"]
     assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "2026-13-01"])
+def test_impossible_time_is_a_usage_error(text: str) -> None:
+    """The first two times do not exist in UTC."""
+    code, _, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--since", text)
+    assert (code, f"'{text}' is not a time such as " in err) == (2, True), err
+
+
+def test_misspelt_operation_is_a_usage_error() -> None:
+    code, out, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--op", "delet")
+    assert (code, out) == (2, "")
+    assert "OP_DELET is not an operation. Did you mean OP_DELETE?" in err
 
 
 def test_repeatedly_swapped_names_are_searched_once(archive: Archive, tmp_path: Path) -> None:

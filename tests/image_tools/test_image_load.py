@@ -104,6 +104,7 @@ def test_the_error_names_a_file_of_another_kind(content: bytes, problem: str, tm
         ("<mtime>", "<mtime>x", "not a number of 64 bits"),
         ("<name></name>", "<name></name><colour>red</colour>", "an unknown element <colour>"),
         ("root:supergroup:0755", "root", "does not have the form user:group:0755"),
+        ("root:supergroup:0755", "root:0755", "does not have the form user:group:0755"),
         ("<numInodes>", "<numInodes>9", "declares 9"),
         ("<count>2</count>", "<count>3</count>", "declares 3 diffs but has 2"),
         ("</fsimage>", "", "not well-formed"),
@@ -115,6 +116,12 @@ def test_other_documents_are_refused(before: str, after: str, problem: str, tmp_
     changed = xml_of(SMALL).replace(before, after)
     with pytest.raises(ImageTextError, match=problem):
         loaded(changed.encode(), tmp_path / "image")
+
+
+def test_utf_16_is_refused(tmp_path: Path) -> None:
+    """In UTF-16, the byte of a carriage return is a part of characters such as U+010D."""
+    with pytest.raises(ImageTextError, match="not UTF-8"):
+        loaded(xml_of(SMALL).encode("utf-16"), tmp_path / "image")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

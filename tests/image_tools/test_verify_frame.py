@@ -13,6 +13,7 @@ from image_format.md5_file import md5_path
 from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import Section, build_summary, encode_trailer, parse_file
 from image_format.varint import encode_delimited
+from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from image_tools.verify.findings import UnrepairableError
 from image_tools.verify.repair import repair_image
@@ -157,6 +158,16 @@ def test_a_missing_or_wrong_digest_file_is_rewritten(tmp_path: Path, content: by
     assert [finding.code for finding in done.changes] == [code]
     assert output.read_bytes() == PLAIN
     assert verify_image(output).findings.clean
+
+
+def test_negative_txid_is_damage_beyond_repair(tmp_path: Path) -> None:
+    """No file name can contain it, and no command but this one opens the image."""
+    path = store(tmp_path, build_image(minimal_sections((1 << 64) - 3)), "fsimage_0000000000000000009")
+    findings = verify_image(path).findings
+    (error,) = (each for each in findings.listed if each.severity is Severity.ERROR)
+    assert (error.code, error.message) == ("record-unloadable", "the transaction id -3 is negative")
+    with pytest.raises(UnrepairableError):
+        repair_image(path, tmp_path / "out", tmp_path / "report")
 
 
 def test_the_output_name_must_match_the_txid(tmp_path: Path) -> None:

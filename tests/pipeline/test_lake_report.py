@@ -68,6 +68,12 @@ def plain_totals(rows: list[dict[str, Any]], depth: int) -> tuple[dict[str, Any]
 
 
 @pytest.mark.usefixtures("images")
+def test_since_that_excludes_the_images_is_named(lake: str) -> None:
+    reported = run_cli("lake", "report", lake, "--since", "2099-01-01")
+    assert (reported.code, f"{lake} has 0 since 2099-01-01" in reported.err) == (6, True), reported
+
+
+@pytest.mark.usefixtures("images")
 def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) -> None:
     append_edits(no_spark, str(CASE / "before"), lake)
     records = ElementTree.fromstring(gzip.decompress((CASE / "edits.xml.gz").read_bytes())).findall("RECORD")

@@ -218,13 +218,16 @@ class TestCommand:
         assert "MiB" in outcome.out
         assert "sybil" in outcome.out
 
-    def test_json_output_to_a_file(self, tmp_path: Path) -> None:
+    def test_json_output_to_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 0.0)
         target = tmp_path / "report.json"
         assert _run("--format", "json", "--out", target).code == 0
         content = json.loads(target.read_text())
         assert [section["id"] for section in content["sections"]] == ["owners", "small-files"]
         outcome = _run("--json")
         assert json.loads(outcome.out)["sections"] == content["sections"]
+        # no progress
+        assert outcome.err == ""
 
     def test_csv_and_parquet_output_has_one_file_for_each_table(self, tmp_path: Path) -> None:
         for kind in ("csv", "parquet"):

@@ -27,7 +27,7 @@ from checkpointer.checks.registry import CHECKS
 from checkpointer.checks.verdict import State
 from checkpointer.cli import cli
 from checkpointer.daemon import alarm_marks, history_file, shadow
-from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, PROVENANCE
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, PROVENANCE, START_OVER
 from checkpointer.storage.usage_record import RECORD
 from failover.errors import ControllerError
 from hadoop_common import names
@@ -64,6 +64,7 @@ _FILES = (
     names.SEEN_TXID,
     LOCK_FILE,
     PROVENANCE,
+    START_OVER,
     LOST_PAST,
     NOT_COMPARED,
     RECORD,

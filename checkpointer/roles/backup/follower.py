@@ -74,20 +74,19 @@ class BackupFollower:
     throttle: Throttle
     cancelled: Callable[[], bool]
     _image_is_stale: bool = field(init=False, default=False)
-    # folders into which an incomplete start-over has linked our state
-    _linked: tuple[tuple[int, str], list[Path]] | None = field(init=False, default=None)
 
     def forget_image(self) -> None:
         """Require the NameNode's image for the next load, because our image predates an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
-    def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
+    def start_over(self, streamed_from: int | None, folder: str, cause: str) -> list[Path]:
         """Replace our state with the NameNode's image; return the folders that contain the old state.
 
         Args:
             streamed_from: segments that begin at this transaction or later belong to a running stream, and remain.
             folder: name of the folder for the old state in each storage directory.
+            cause: why the state is replaced.
 
         Raises:
             RpcError, TransferError, StorageError: the image could not be fetched; the caller must repeat this call.
@@ -99,13 +98,9 @@ class BackupFollower:
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
         txid = self.source.newest_image_txid()
-        if self._linked is None or self._linked[0] != (txid, folder) or not all(map(Path.is_dir, self._linked[1])):
-            # Otherwise, if this process were killed, our files would be purged in favour of the NameNode's image. After
-            # a failed attempt, the image with this name is the NameNode's.
-            self._linked = (txid, folder), self.storage.link_aside(folder, only=doomed)
+        self.storage.link_aside(folder, cause, only=doomed)
         fetched = self._fetch_image(None, txid)
-        aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=self._linked[1])
-        self._linked = None
+        aside = self.storage.finish_start_over(keep=[image_name(fetched.txid)], only=doomed)
         self.past.forget()
         self.past.loaded(fetched)
         return aside

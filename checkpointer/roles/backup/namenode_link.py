@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointError
-from hadoop_common.addresses import host_port
+from hadoop_common.addresses import host_port, is_local
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
@@ -97,6 +97,10 @@ class NamenodeLink:
     def address(self) -> str:
         """`host:port` of the NameNode."""
         return self._client.address
+
+    def is_on_this_host(self) -> bool:
+        """Return whether the NameNode's address belongs to this host."""
+        return is_local(self._host)
 
     def close(self) -> None:
         """Close the connections, which ends waiting calls."""

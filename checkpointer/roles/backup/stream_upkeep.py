@@ -155,7 +155,11 @@ class StreamUpkeep:
     lost: LostPast | None = field(init=False, default=None)
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
     # a start-over that has not been completed
-    _unfinished: _StartOver | None = field(init=False, default=None)
+    _unfinished: _StartOver | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        begun = self.storage.unfinished_start_over()
+        self._unfinished = None if begun is None else _StartOver(begun.cause, begun.parent, keeps_stream=False)
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run `check` unless the last failure is too recent; if `check` raises an error, set `alarm`."""
@@ -309,7 +313,8 @@ class StreamUpkeep:
             self._start_over_limiter.check(txid, cause)
             # A NameNode that was rolled back sends its image only to nodes with its current VERSION.
             self.take_version()
-            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, wanted.folder))
+            aside = self.follower.start_over(self.receiver.open_first, wanted.folder, cause)
+            self.lost = LostPast.of(cause, aside)
         except BaseException as error:
             if isinstance(error, ImageFormatError | ImageStorageError):
                 # The image was fetched, but cannot be loaded; the next attempt would fetch the same image.

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.proof import Witness, prove
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.transfer import download_image, download_segment
-from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
-from engine.errors import CheckpointCancelledError
 from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError, error_text
@@ -27,10 +27,12 @@ from hadoop_common.names import image_name, segment_name
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
-from hadoop_rpc.namenode_protocol import EditLogManifest, RemoteEditLog
+from hadoop_rpc.namenode_protocol import RemoteEditLog
+from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.reader import ImageFile
 from journal.segment_file import EditLogSegment
 from journal.segment_frames import check_segment_file
+from servlets.errors import ImageRejectedError
 from servlets.received_files import ReceivedFile
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -159,66 +161,28 @@ class Fetcher:
         _LOG.info("%s needed, %d fetched", counted(len(found), "segment"), self._fetched)
         return found
 
-    def for_archive(
-        self,
-        base_txid: int,
-        info: StorageInfo,
-        manifest: Callable[[int], EditLogManifest],
-        *,
-        cancelled: Callable[[], bool],
-    ) -> None:
-        """Fetch the missing segments up to `base_txid`, which only an archive needs, from our oldest file on.
-
-        A fault is only logged, and no directory is dropped; the next checkpoint fetches the missing segments.
-
-        Args:
-            manifest: returns the NameNode's segments from a txid on.
+    def supply(self, log: RemoteEditLog, info: StorageInfo, witness: Witness, cancelled: Callable[[], bool]) -> None:
+        """Fetch a segment unless a copy that belongs to the NameNode's past is stored; make a single attempt, and drop
+        no directory.
 
         Raises:
-            TransferCancelledError, CheckpointCancelledError: `cancelled()` became true.
+            TransferError, StorageError: the segment could not be fetched.
+            TransferCancelledError: `cancelled()` became true.
         """
-        try:
-            images, held = self._storage.held_images(), self._storage.segments()
-            since = min([*(each.txid + 1 for each in images), *(each.first for each in held)], default=base_txid + 1)
-            logs = manifest(since).logs if since <= base_txid else ()
-        except CheckpointCancelledError:
-            raise
-        except (HdfsError, OSError) as fault:
-            _LOG.warning("edits before the NameNode's image are not fetched for the archive: %s", error_text(fault))
-            return
-        present = {(each.first, each.last) for each in held}
-        for log in logs:
-            if (
-                not log.in_progress
-                and since <= log.first <= log.last <= base_txid
-                and (log.first, log.last) not in present
-            ):
-                self._archived(log, info, cancelled)
-
-    def _archived(self, log: RemoteEditLog, info: StorageInfo, cancelled: Callable[[], bool]) -> None:
-        try:
-            # without retries, because the next checkpoint also fetches a missing segment
-            self._download(log, info, self._storage.edits_folders(), cancelled)
-        except TransferCancelledError:
-            raise
-        except HdfsError as fault:
-            name = segment_name(log.first, log.last)
-            _LOG.warning("%s is not fetched for the archive, which may lack these edits: %s", name, fault)
+        folders = self._storage.edits_folders()
+        if _proved_segment(folders, log, witness) is None:
+            self._download(log, info, folders, cancelled)
 
     def _segment(
         self, log: RemoteEditLog, info: StorageInfo, witness: Witness | None, cancelled: Callable[[], bool]
     ) -> Path:
         folders = self._storage.edits_folders()
-        name = segment_name(log.first, log.last)
-        if witness is not None and (local := _local_segment(folders, name, log)) is not None:
-            verdict = prove(runs_of_segments([EditLogSegment(log.first, log.last, local)]), witness, based=False)
-            if verdict.holds:
-                return local
-            _LOG.info("%s will be fetched again: %s", local, verdict.reason)
+        if witness is not None and (local := _proved_segment(folders, log, witness)) is not None:
+            return local
         segment = self.settings.retry.run(partial(self._download, log, info, folders, cancelled), cancelled)
         for folder, reason in segment.missing_in(folders):
             self._storage.drop(folder, reason)
-        _LOG.debug("fetched %s", name)
+        _LOG.debug("fetched %s", segment_name(log.first, log.last))
         self._fetched += 1
         return segment.paths[0]
 
@@ -236,6 +200,18 @@ class Fetcher:
             cancel=cancelled,
             check=partial(_check_segment, log=log, name=segment_name(log.first, log.last)),
         )
+
+
+def _proved_segment(folders: Sequence[Path], log: RemoteEditLog, witness: Witness) -> Path | None:
+    """Return our copy of a segment if it begins as the NameNode's segment does."""
+    local = _local_segment(folders, segment_name(log.first, log.last), log)
+    if local is None:
+        return None
+    verdict = prove(runs_of_segments([EditLogSegment(log.first, log.last, local)]), witness, based=False)
+    if verdict.holds:
+        return local
+    _LOG.info("%s will be fetched again: %s", local, verdict.reason)
+    return None
 
 
 def _local_segment(folders: Sequence[Path], name: str, log: RemoteEditLog) -> Path | None:
@@ -257,3 +233,11 @@ def _check_segment(path: Path, log: RemoteEditLog, name: str) -> None:
         check_segment_file(path, log.first, log.last, name=name)
     except OSError as fault:
         raise FileFaultError(fault, path, "cannot be read") from fault
+
+
+def shows_damage(error: HdfsError) -> bool:
+    """Return whether the failed fetch or use of the NameNode's image shows that the image is damaged or missing."""
+    if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
+        return False
+    refused = isinstance(error, TransferError) and error.status not in NO_SUCH_IMAGE
+    return not refused or isinstance(error.__cause__, ImageFormatError | ImageRejectedError)

@@ -31,7 +31,8 @@ from checkpointer.merging.engines import load_ahead
 from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.secondary.agreement import needed_logs
-from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
+from checkpointer.roles.secondary.archive_edits import ArchiveEdits
+from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings, shows_damage
 from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_probe
@@ -58,11 +59,10 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, EditLogManifest, NamenodeClient
-from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
+from image_format.errors import ImageFormatError
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, read_operations
 from node_state.state import RoleDetails
-from servlets.errors import ImageRejectedError
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -133,6 +133,7 @@ class SecondaryRole:
         host, port = config.namenode_rpc_addresses[0]
         self._rpc_address = host_port(host, port)
         self._namenode = f"NameNode {self._rpc_address}"
+        self._archive_edits = ArchiveEdits(self._fetcher, self._storage, self._past)
         self._guard = PastGuard(self._namenode, self._storage, self._past, self._forget_offers)
         self._rolls = NamenodeRolls(
             self._namenode,
@@ -164,6 +165,7 @@ class SecondaryRole:
         """
         self._stopping = cancelled
         self._storage.open()
+        self._guard.resume()
 
     def close(self) -> None:
         self._calls.close()
@@ -260,9 +262,8 @@ class SecondaryRole:
         if newest is None:
             return Progress(-1, txid, None)
         # A fetched image has no checkpoint time; otherwise, after a later fault, it would appear as a new checkpoint.
-        return Progress(
-            newest.txid, txid, newest.written_at if self._past.made_here(newest.txid, newest.path) else None
-        )
+        made = self._past.made_here(newest.txid, newest.path)
+        return Progress(newest.txid, txid, newest.written_at if made else None)
 
     # ---- work ----------------------------------------------------------------------------------------------
 
@@ -347,22 +348,21 @@ class SecondaryRole:
         Raises:
             HdfsError: see `checkpoint`.
         """
-        info, base_txid = signature.storage_info, signature.most_recent_checkpoint_txid
-        manifest = self._manifest(observer.cancelled)(base_txid + 1)
+        info, base_txid, cancelled = signature.storage_info, signature.most_recent_checkpoint_txid, observer.cancelled
+        manifest = self._manifest(cancelled)(base_txid + 1)
         try:
             logs = needed_logs(manifest, signature, self._namenode)
         except TransferError:
             self._rolls.forget()
             raise
         observer.phase("fetch", None)
-        witness = self._witness(observer.cancelled)
+        witness = self._witness(cancelled)
         # query the NameNode's process before any fetch from it or comparison with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
-        cancelled = observer.cancelled
         image = self._base(base_txid, info, witness, life, refetch=refetch, moved=moved, cancelled=cancelled)
         base = ImageId(base_txid, image_md5(image))
-        segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=observer.cancelled)
+        segments = self._fetcher.segments(logs, info, witness, refetch=refetch, cancelled=cancelled)
         result = merge_checkpoint(image, segments, signature, self._storage, self._config, self._failures, observer)
         self._rolls.forget()
         made = ImageId(result.txid, result.saved.md5)
@@ -375,8 +375,7 @@ class SecondaryRole:
                 verdict.reason,
             )
         if self._config.archive.directory:
-            # do this before the purge; the archive process accepts segments in any order
-            self._fetcher.for_archive(base_txid, info, self._manifest(cancelled), cancelled=cancelled)
+            self._archive_edits.want(base_txid, info)
         return result
 
     def _manifest(self, cancelled: Callable[[], bool]) -> Callable[[int], EditLogManifest]:
@@ -426,10 +425,7 @@ class SecondaryRole:
         """Return the txid of our newest undamaged image before the NameNode's image; None unless `error` shows damage
         in the NameNode's image.
         """
-        if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
-            return None
-        refused = isinstance(error, TransferError) and error.status not in NO_SUCH_IMAGE
-        if refused and not isinstance(error.__cause__, ImageFormatError | ImageRejectedError):
+        if not shows_damage(error):
             return None
         held = (each.txid for each in self._storage.held_images() if each.txid < unreadable_txid)
         return next(filter(self._storage.is_whole, held), None)
@@ -445,6 +441,7 @@ class SecondaryRole:
         )
 
     def _forget_offers(self) -> None:
+        self._archive_edits.forget()
         self._rolls.forget()
         self._uploader.forget()
 
@@ -467,12 +464,17 @@ class SecondaryRole:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode, unless the NameNode has this image or a newer image.
+        """Offer our newest image to the NameNode, unless it has this image or a newer image; then fetch edits that only
+        the archive needs.
 
         Raises:
             StorageError: the NameNode has another namespace, or has lost the image's past; the image is not offered.
-            CheckpointCancelledError: `cancelled()` became true.
+            CheckpointCancelledError: `cancelled()` became true during the offer.
         """
+        yield from self._offer(cancelled, began, force=force)
+        self._archive_edits.fetch(self._manifest(cancelled), self._witness(cancelled), cancelled)
+
+    def _offer(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         newest = self._storage.latest_image()
         if newest is None or self._config.shadow:
             return
@@ -481,9 +483,7 @@ class SecondaryRole:
                 self._rolls.check_namespace(cancelled)
                 theirs = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             except RpcError as error:
-                _LOG.info(
-                    "it is not known whether %s needs the image at txid %d: %s", self._namenode, newest.txid, error
-                )
+                _LOG.info("%s may need the image at txid %d: %s", self._namenode, newest.txid, error)
             else:
                 if theirs >= newest.txid:
                     self._uploader.holds(self._address, newest.txid)

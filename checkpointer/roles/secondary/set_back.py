@@ -1,10 +1,8 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
 `SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` replaces lost images: they are not
-used any longer, but remain in place until the NameNode's image is stored. If the fetch fails or the process is killed,
-they remain there, and the next attempt or the next start proves the loss again. Once the NameNode's image is stored, a
-restarted daemon has no proof of the loss. Therefore, all images and edits are first linked into the folder for the lost
-past.
+used any longer, even after a restart, but remain in place until the NameNode's image is stored. A failed fetch or a
+kill leaves them there, and the next attempt continues (`checkpointer.storage.lost_pasts`).
 
 The proof depends on the origin of an image:
 
@@ -40,7 +38,7 @@ from checkpointer.set_back.proof import (
     set_back,
 )
 from checkpointer.set_back.provenance import ProvenanceStore, image_md5
-from checkpointer.set_back.start_over import LostPast
+from checkpointer.set_back.start_over import LostPast, unused_images_hint
 from checkpointer.storage.usable_images import content_fault
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
@@ -52,11 +50,6 @@ from journal.segment_frames import whole_segments
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
-_LOST_HINT = (
-    "No action is needed while the NameNode's image can be fetched. Never copy these images to the NameNode, because "
-    "they would replace its present state. If the NameNode's own image is damaged, save the namespace: "
-    'docs/runbook.md, "The newest image cannot be read".'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +164,9 @@ class PastGuard:
     past: SecondaryPast
     on_start_over: Callable[[], None]
     lost: LostPast | None = field(init=False, default=None)
-    # why this node must start over, until the NameNode's image is stored
-    _verdict: PastVerdict | None = field(init=False, default=None)
     alarm: str = field(init=False, default="")
-    # folders of failed attempts to start over, which contain the links to our files
-    _linked: list[Path] = field(init=False, default_factory=list)
+    # why this node must start over, and the folder for its files, until the NameNode's image is stored
+    _begun: tuple[str, str] | None = field(init=False, default=None)
 
     def ahead_of(self, txid: int) -> int | None:
         """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
@@ -199,31 +190,40 @@ class PastGuard:
         paths = (folder / image_name(txid) for folder in self.storage.image_folders())
         return (path for path in paths if path.is_file())
 
+    def resume(self) -> None:
+        """Continue a start-over that a kill or a restart has interrupted, if there is one."""
+        begun = self.storage.unfinished_start_over()
+        if begun is not None:
+            self._begin(begun.cause, begun.parent)
+
     def start_over(self, verdict: PastVerdict) -> None:
         """Stop using images and edits, as `verdict` requires; `replace` sets them aside."""
+        self._begin(verdict.cause(self.namenode), verdict.folder)
+
+    def _begin(self, cause: str, folder: str) -> None:
         where = ", ".join(map(str, self.storage.image_folders())) or "the checkpoint directories"
-        self.alarm = Alarm(f"{verdict.cause(self.namenode)}; the images in {where} are not used", _LOST_HINT)
+        self.alarm = Alarm(f"{cause}; the images in {where} are not used", unused_images_hint(folder))
         if not self.storage.is_lost:
             _LOG.warning("%s", self.alarm)
-        self._verdict, self.storage.is_lost = verdict, True
+        self._begun = cause, folder
+        self.storage.begin_start_over(folder, cause)
         self.on_start_over()
 
     def replace(self, txid: int, fetch: Callable[[], T]) -> T:
         """Replace our images with the NameNode's image at `txid`, which `fetch` stores; return the result of `fetch`.
 
-        Our images and edits are set aside after the fetch, so that a failed fetch leaves them in place. If they cannot
-        first be linked into the folder for the lost past, nothing is fetched.
+        Our images and edits remain until the fetch has succeeded. If they cannot be linked into the folder for the lost
+        past before, nothing is fetched.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        verdict = self._verdict
-        assert verdict is not None, "this node does not start over"
-        self._linked = list(dict.fromkeys((*self._linked, *self.storage.link_aside(verdict.folder))))
+        assert self._begun is not None, "this node does not start over"
+        cause, folder = self._begun
+        self.storage.link_aside(folder, cause)
         fetched = fetch()
-        aside = self.storage.set_aside(verdict.folder, keep_txid=txid, into=self._linked)
-        self.lost = LostPast.of(verdict.cause(self.namenode), (*self._linked, *aside))
-        self._verdict, self.storage.is_lost, self._linked, self.alarm = None, False, [], ""
+        self.lost = LostPast.of(cause, self.storage.finish_start_over(keep_txid=txid))
+        self._begun, self.alarm = None, ""
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
         return fetched

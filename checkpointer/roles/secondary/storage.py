@@ -15,6 +15,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, has_version, inspect
+from checkpointer.storage.lost_pasts import UnfinishedStartOver
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from engine.txn_runs import ImageId
 from hadoop_common.errors import HdfsError, StorageError
@@ -231,29 +232,41 @@ class SecondaryStorage:
         self._directories.write_version(info)
         self._check_left()
 
-    def link_aside(self, parent: str) -> list[Path]:
+    def unfinished_start_over(self) -> UnfinishedStartOver | None:
+        """Return the start-over that a kill or a restart has interrupted; None if there is none."""
+        return self._directories.unfinished_start_over()
+
+    def begin_start_over(self, parent: str, cause: str) -> None:
+        """Stop using the images, also after a restart; `cause` is the reason.
+
+        A record that cannot be written is only logged: until a restart, the images are not used either.
+        """
+        self.is_lost = True
+        try:
+            self._directories.begin_start_over(parent, cause)
+        except (HdfsError, OSError) as fault:
+            _LOG.warning("a restart will have to prove again that the images are not used: %s", error_text(fault))
+
+    def link_aside(self, parent: str, cause: str) -> None:
         """Link images and edits into folders below `parent` (`storage.lost_pasts`), because the NameNode's image will
-        replace them; return the folders.
+        replace them.
 
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        linked = self._directories.link_aside(parent)
+        self._directories.link_aside(parent, cause)
         self._check_left()
-        return linked
 
-    def set_aside(self, parent: str, *, keep_txid: int, into: Sequence[Path]) -> list[Path]:
-        """Move images and edits to folders below `parent`, except the NameNode's image at `keep_txid`; return the
+    def finish_start_over(self, *, keep_txid: int) -> list[Path]:
+        """Remove images and edits that were linked into folders, except the NameNode's image at `keep_txid`; return the
         folders.
 
-        Args:
-            into: the folders of a preceding `link_aside`.
-
         Raises:
             StorageError: no directory is left for images or for edits.
         """
-        moved = self._directories.set_aside(parent, keep=[image_name(keep_txid)], into=into)
+        moved = self._directories.finish_start_over(keep=[image_name(keep_txid)])
         self._check_left()
+        self.is_lost = False
         return moved
 
     def drop(self, folder: Path, reason: str) -> None:

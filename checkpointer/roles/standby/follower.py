@@ -309,7 +309,9 @@ class JournalFollower:
         if observer.cancelled():
             raise CheckpointCancelledError("cancelled before new edits were applied")
         self._warm.rebase()
-        if not self._storage.is_formatted():
+        if (begun := self._storage.unfinished_start_over()) is not None:
+            self._start_over(begun.cause, observer, folder=begun.parent)
+        elif not self._storage.is_formatted():
             self._start_over("this node has no image", observer)
         else:
             self._load_or_replace(observer)
@@ -420,7 +422,7 @@ class JournalFollower:
         decide_version_action(
             self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
         )
-        aside, info = self._replacement.start_over(active, observer.cancelled, folder=folder)
+        aside, info = self._replacement.start_over(active, observer.cancelled, cause=reason, folder=folder)
         self._start_over_limiter.started_over(active.image_txid)
         self._storage.write_version(info)
         self._note_start_over(reason, active, aside)
@@ -468,9 +470,10 @@ class JournalFollower:
 
     def _take_over(self, move: VersionAction, active: ActiveVersion) -> None:
         with self._exclusive(self._closing.is_set):
-            aside = self._replacement.take_over(move, active, self._closing.is_set)
+            cause = "the NameNode was upgraded or rolled back"
+            aside = self._replacement.take_over(move, active, self._closing.is_set, cause=cause)
             if move is VersionAction.FETCH:
-                self._note_start_over("the NameNode was upgraded or rolled back", active, aside)
+                self._note_start_over(cause, active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 

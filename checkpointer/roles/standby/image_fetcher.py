@@ -211,23 +211,29 @@ class ImageReplacement:
         )
         self.images.fetch(active.http_address, active.image_txid, self.storage.storage_info(), cancelled)
 
-    def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
+    def take_over(
+        self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool], *, cause: str
+    ) -> list[Path]:
         """Adopt the active NameNode's image, then its VERSION; in this order, a restart after a crash fetches both
         again.
 
         Return the folders to which the previous images were moved.
 
+        Args:
+            cause: why the images are replaced.
+
         Raises:
             HdfsError: a step failed; VERSION is unchanged.
         """
-        aside, info = self.start_over(active, cancelled) if move is VersionAction.FETCH else ([], active.info)
+        fetches = move is VersionAction.FETCH
+        aside, info = self.start_over(active, cancelled, cause=cause) if fetches else ([], active.info)
         self.storage.write_version(info)
         return aside
 
     def start_over(
-        self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
+        self, active: ActiveVersion, cancelled: Callable[[], bool], *, cause: str, folder: str = LOST_PAST
     ) -> tuple[list[Path], StorageInfo]:
-        """Replace all images with the active NameNode's newest image.
+        """Replace all images with the active NameNode's newest image, for the reason `cause`.
 
         Return the folders below `folder` to which the previous images were moved, and the NameNode's VERSION.
 
@@ -238,8 +244,7 @@ class ImageReplacement:
         # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         name, info = image_name(active.image_txid), active.info
-        # Otherwise, if this process were killed, our images would be purged in favour of the NameNode's image.
-        linked = self.storage.link_aside(folder)
+        self.storage.link_aside(folder, cause)
         try:
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)
         except TransferError as refusal:
@@ -248,4 +253,4 @@ class ImageReplacement:
                 raise
             info = stored
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)
-        return self.storage.set_aside(folder, keep=[name], into=linked), info
+        return self.storage.finish_start_over(keep=[name]), info

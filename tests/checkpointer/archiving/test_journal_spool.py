@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import mock
 
@@ -210,3 +210,21 @@ def test_journal_that_was_set_back_creates_a_branch(
     catalogue = archive.catalogue()
     assert (catalogue.branches[position.branch].fork, position.restorable_txid) == (shared, newest)
     assert newest_moment(view_of(catalogue, MAIN)) == last
+
+
+def test_journal_with_the_same_txids_is_compared_after_a_start_over(
+    journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
+) -> None:
+    """The NameNode was set back and has written as many transactions as it lost, so no txid shows the event."""
+    shared = journal.log([lost(1)])
+    last = journal.log([lost(2, 6000)])
+    rounds = Rounds(archive, ArchiveSettings(), spool)
+    rounds.make(source(tmp_path))
+    del journal.ops[shared - BASE_TXID :]
+    assert journal.log([lost(2, 7000)]) == last
+    position = rounds.make(source(tmp_path))
+    assert position is not None
+    assert position.branch == MAIN
+    position = rounds.make(replace(source(tmp_path), started_over=1.0))
+    assert position is not None
+    assert (archive.catalogue().branches[position.branch].fork, position.restorable_txid) == (shared, last)

@@ -14,7 +14,14 @@ from tests.checkpointer.check_facts import DOWN, daemon, decide
 
 
 def archived(**values: Any) -> Observation[NodeState]:
-    known = {"directory": "/a", "archived_txid": 90, "restorable_txid": 90, "lag_transactions": 3, "lag_seconds": 2.0}
+    known = {
+        "directory": "/a",
+        "branch": "main",
+        "archived_txid": 90,
+        "restorable_txid": 90,
+        "lag_transactions": 3,
+        "lag_seconds": 2.0,
+    }
     state = NodeState(role="standby", archive=ArchiveState(**{**known, **values}))
     if error := state.archive and state.archive.error:
         state = replace(
@@ -29,10 +36,15 @@ def archived(**values: Any) -> Observation[NodeState]:
     ("status", "state", "word"),
     [
         (Observation(NodeState(role="standby")), State.OK, "is not set"),
-        (archived(), State.OK, "up to transaction 90, 3 transactions behind, complete 2 s ago"),
+        (
+            archived(),
+            State.OK,
+            "every moment of branch main up to transaction 90, 3 transactions behind, complete 2 s ago",
+        ),
         (archived(missing_transactions=4), State.OK, "a purge removed 4 transactions before they were archived"),
         (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "a purge removed 4 transactions"),
         (archived(restorable_txid=-1), State.WARNING, "no image"),
+        (archived(branch=""), State.WARNING, "not known yet whether /a contains the present history"),
         (archived(error="disk full"), State.WARNING, "/a is not being filled: disk full"),
         (archived(lag_seconds=400.0), State.WARNING, "has been incomplete"),
         (DOWN, State.UNKNOWN, "refused"),

@@ -18,6 +18,7 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState, inspect
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, UnfinishedStartOver
 from hadoop_common.names import checkpoint_name, image_name
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
 
@@ -35,6 +36,16 @@ def test_folders_not_compared_are_listed_without_a_warning() -> None:
     found = decide("storage", directories=(directory(not_compared=(folder,)),))
     assert (found.state, found.hint) == (State.OK, "")
     assert any(str(folder) in line and "set back by mistake" in line for line in found.details)
+
+
+@pytest.mark.parametrize(("parent", "word"), [(LOST_PAST, "present state"), (NOT_COMPARED, "may be the last copy")])
+def test_images_that_are_not_used_are_reported_without_the_daemon(parent: str, word: str) -> None:
+    begun = UnfinishedStartOver("the NameNode was set back", parent, "20260101T000000.000000Z")
+    for found in (directory(start_over=begun), directory(start_over=begun, listing=ONLY_VERSION)):
+        verdict = decide("storage", directories=(found,))
+        assert verdict.state is State.WARNING
+        assert verdict.summary.startswith("the images here are not used: the NameNode was set back")
+        assert word in verdict.hint
 
 
 NEW = directory(OTHER, StorageState.NOT_FORMATTED)

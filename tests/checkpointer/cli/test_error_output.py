@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,18 @@ def test_system_error_becomes_one_sentence_with_a_hint(monkeypatch: pytest.Monke
         "checkpointer: /data/x cannot be used: No space left on device\n"
         "  next: Free space on its disk, then try again.\n"
     )
+
+
+@pytest.mark.parametrize("words", [("--version",), ("archive", "list", "--archive", "/nowhere", "--json")])
+def test_full_standard_output_is_one_error(words: tuple[str, ...]) -> None:
+    """With --json, the object of the failure cannot be printed either."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "checkpointer", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == ExitCode.STORAGE
+    assert done.stderr.count("\n") == 2
+    assert "  next: " in done.stderr
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.EBADF, "Bad file descriptor"), AssertionError()])

@@ -82,6 +82,9 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
     answer = run_cli("find", "--conf", conf, "/")
     assert answer.out == run_cli("find", *IMAGE, "/").out
     assert image_in(CASE / "after").name in answer.err
+    shutil.rmtree(tmp_path / "secondary")
+    missing = run_cli("find", "--conf", conf, "/")
+    assert (missing.code, f"no image: {tmp_path}/secondary does not exist" in missing.err) == (6, True), missing.err
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,9 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
         (("find", *IMAGE, "/", "--format", "parquet"), 2, "--output"),
         (("find", *IMAGE, "/", "--min-size", "x"), 2, "is not a size"),
         (("find", *IMAGE, "/", "--modified-before", "x"), 2, "is not a time"),
+        (("find", *IMAGE, "/", "--owner", ""), 2, "is empty"),
+        (("find", *IMAGE, "/", "--storage-policy", "CLOD"), 2, "'CLOD' is not one of PROVIDED, COLD, "),
+        (("find", *IMAGE, "/", "--output", CASE / "missing" / "rows"), 6, "Check that the directory exists"),
         (("top", *IMAGE, "--by", "files"), 2, "needs --of"),
     ],
 )

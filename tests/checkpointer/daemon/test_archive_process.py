@@ -22,6 +22,7 @@ from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.archiving.worker import Rounds, work
 from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.service import CheckpointService
+from checkpointer.set_back.start_over import LostPast
 from engine.merge import Timings
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
@@ -33,7 +34,7 @@ from site_config.archive_settings import ArchiveSettings, parse_rules
 from site_config.checkpoint_config import CheckpointConfig
 from tests.archive.open_segment import Writer
 from tests.archive.storage import segment, storage
-from tests.checkpointer.service_support import Clock, FakeRole, standby_config
+from tests.checkpointer.service_support import Clock, FakeRole, StoredDetails, standby_config
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
@@ -289,6 +290,34 @@ def test_incomplete_archive_is_an_alarm(place: Path) -> None:
     assert (state_of(process, 25).missing_transactions, state_of(process, 25).lag_transactions) == (4, 5)
     process._failed("the disk is full", "Free space.")
     assert "the disk is full" in process.alarms()[0]
+
+
+def test_report_on_the_previous_history_is_discarded_after_a_start_over(
+    place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the archive was compared with the present history, its state is unknown."""
+    clock, role = Clock(), FolderRole(nn)
+    process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
+    process._worker = threading.current_thread()
+    role.journal = 20
+    process.feed(role)
+    process._reported(ArchiveReport(MAIN, 20, 20, complete=True))
+    assert (state_of(process).branch, state_of(process).restorable_txid) == (MAIN, 20)
+    details = StoredDetails(lost_past=LostPast("the NameNode was set back", (), at=5.0))
+    monkeypatch.setattr(role, "details", lambda: details)
+    role.journal = 10
+    process.feed(role)
+    for report in (ArchiveReport(), ArchiveReport(MAIN, 20, 20, complete=True)):
+        process._reported(report)
+        assert (state_of(process).branch, state_of(process).restorable_txid) == ("", -1)
+    clock.now = 400
+    assert "incomplete" in "".join(process.alarms())
+    process._reported(ArchiveReport(MAIN, 20, 20, error="the disk is full"))
+    assert state_of(process).branch == ""
+    assert "the disk is full" in state_of(process).error
+    process._reported(ArchiveReport("after-3", 10, 10, complete=True, started_over=5.0))
+    assert (state_of(process).branch, state_of(process).restorable_txid) == ("after-3", 10)
+    assert process.alarms() == []
 
 
 def test_archive_without_edits_that_the_role_has_read_is_incomplete(place: Path, nn: Path) -> None:

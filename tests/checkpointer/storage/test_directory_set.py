@@ -130,7 +130,8 @@ def test_directory_whose_lock_file_was_removed_is_dropped(tmp_path: Path) -> Non
     (roots[1] / "in_use.lock").unlink()
     with held_elsewhere(roots[1]) as other:
         before = sorted(path.name for path in (roots[1] / "current").iterdir())
-        assert [folder.parent.parent for folder in storage.set_aside("lost_past")] == roots[:1]
+        storage.link_aside("lost_past", "the NameNode was set back")
+        assert [folder.parent.parent for folder in storage.finish_start_over(keep=[])] == roots[:1]
         assert sorted(path.name for path in (roots[1] / "current").iterdir()) == before
         assert f"held by {other.pid}@" in storage.dropped[roots[1]]
     (roots[0] / "in_use.lock").unlink()

@@ -13,7 +13,13 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.storage_lock import StorageLock
 from tests.checkpointer.storage_support import recorded_directory
 
-OWN_FILES = ["current/provenance.json", "storage_directories.json", "checkpointer-silences.json", "checkpointer-any"]
+OWN_FILES = [
+    "current/provenance.json",
+    "current/start_over.json",
+    "storage_directories.json",
+    "checkpointer-silences.json",
+    "checkpointer-any",
+]
 
 
 @pytest.mark.parametrize("name", OWN_FILES)
@@ -32,7 +38,7 @@ def test_file_of_a_newer_release_prevents_the_start_and_is_kept(tmp_path: Path, 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"silence": {"format": 2}}', "", "\0\1", '{"format": "two"}'])
 def test_current_and_damaged_files_have_no_newer_format(tmp_path: Path, text: str) -> None:
     root = recorded_directory(tmp_path / "nn")
-    for name in OWN_FILES[2:]:
+    for name in OWN_FILES[3:]:
         (root / name).write_text(text)
     refuse_newer_formats(root)
 

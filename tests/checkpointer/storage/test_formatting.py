@@ -146,6 +146,8 @@ def test_only_leftovers_are_removed(tmp_path: Path) -> None:
         temporary_segment_name(1, 2, 3),
         "VERSION.tmp",
         "seen_txid.tmp",
+        "provenance.json.tmp",
+        "start_over.json.tmp",
         md5_name(image_name(2)),
         md5_name(image_name(1)) + ".tmp",
     ]

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, link_aside, set_aside
-from hadoop_common.names import md5_name, segment_name
+from checkpointer.storage.lost_pasts import (
+    KEPT,
+    LOST_PAST,
+    NOT_COMPARED,
+    PROVENANCE,
+    START_OVER,
+    begin_start_over,
+    finish_start_over,
+    folders_aside,
+    link_aside,
+    set_aside,
+    start_over_of,
+    unfinished_start_over,
+)
+from hadoop_common.names import image_name, md5_name, segment_name
 from image_format.md5_file import md5_path
 from tests.checkpointer.set_back_support import image
+
+CAUSE = "the NameNode was set back: the edits differ"
+GOOD = '{"cause": "x", "parent": "lost_past", "folder": "20260101T000000.000000Z", "linked": true}'
 
 # ---- set aside ---------------------------------------------------------------------------------------------
 
@@ -22,73 +39,196 @@ def test_lost_past_is_set_aside(tmp_path: Path) -> None:
     image(current, 7, "cc" * 16, rollback=True)
     for name in (segment_name(1, 5), "edits_inprogress_0000000000000000006", PROVENANCE, "VERSION", "seen_txid"):
         (current / name).write_text(name)
-    folder = set_aside(tmp_path, keep=[kept.name])
+    begin_start_over(tmp_path, start_over_of([tmp_path], LOST_PAST, CAUSE))
+    names = {path.name for path in current.iterdir()} - {kept.name}
+    folder = set_aside(tmp_path, only=names)
     assert folder is not None
     assert sorted(path.name for path in current.iterdir()) == ["VERSION", kept.name, md5_name(kept.name), "seen_txid"]
+    # these files no longer prevent the use of the directory
+    assert unfinished_start_over(tmp_path) is None
     assert (folder / lost.name).read_bytes() == content
-    assert len(list(folder.iterdir())) == 7
-    assert set_aside(tmp_path, keep=[kept.name]) is None
+    assert len(list(folder.iterdir())) == 8
+    assert set_aside(tmp_path, only=names) is None
+
+
+# ---- start over --------------------------------------------------------------------------------------------
+
+
+def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+
+
+def fetch(path: Path, content: bytes = b"of the NameNode") -> None:
+    """Store the NameNode's image with its digest file, as a fetch renames files to the names of our files."""
+    for each in (md5_path(path), path):
+        (path.parent.parent / "fetched").write_bytes(content)
+        (path.parent.parent / "fetched").replace(each)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def start_over(root: Path, cause: str = CAUSE) -> Path:
+    """Link everything; return the folder."""
+    link_aside(root, start_over_of([root], LOST_PAST, cause))
+    return folders_aside(root)[-1]
 
 
 @pytest.mark.parametrize("links", [True, False])
 def test_image_that_another_one_replaces_is_kept(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current = tmp_path / "current"
     ours = image(current, 5, "aa" * 16)
-    content = ours.read_bytes()
     image(current, 9, "bb" * 16)
     if not links:
-        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+        without_links(monkeypatch)
     (current / PROVENANCE).write_text("provenance")
-    assert link_aside(tmp_path, only=[]) is None
-    folder = link_aside(tmp_path)
-    assert folder is not None
+    before = files(current)
+    folder = start_over(tmp_path)
     assert ours.exists() is links
-    # a kill before `set_aside` leaves the whole lost past
-    assert len(list(folder.iterdir())) == 5
+    # a kill before the end leaves the whole lost past
+    assert files(folder) == before
     # a failed fetch is repeated
-    assert link_aside(tmp_path) == (folder if links else None)
-    # the fetch renames its files to the names of our files
-    for path in (ours, md5_path(ours)):
-        (tmp_path / "fetched").write_bytes(b"of the NameNode")
-        (tmp_path / "fetched").replace(path)
-    assert set_aside(tmp_path, keep=[ours.name], into=folder) == folder
-    assert [each.name for each in folders_aside(tmp_path)] == [folder.name]
-    assert (ours.read_bytes(), (folder / ours.name).read_bytes()) == (b"of the NameNode", content)
-    assert len(list(folder.iterdir())) == 5
-    assert sorted(each.name for each in current.iterdir()) == [ours.name, md5_name(ours.name)]
+    assert start_over(tmp_path, "another reason") == folder
+    fetch(ours)
+    assert finish_start_over(tmp_path, keep=[ours.name]) == folder
+    assert folders_aside(tmp_path) == (folder,)
+    assert {name: content for name, content in files(folder).items() if name != START_OVER} == before
+    assert CAUSE in (folder / START_OVER).read_text()
+    assert files(current) == dict.fromkeys((ours.name, md5_name(ours.name)), b"of the NameNode")
+    assert unfinished_start_over(tmp_path) is None
+    assert finish_start_over(tmp_path, keep=[]) is None
 
 
-def test_links_of_a_killed_attempt_are_completed(tmp_path: Path) -> None:
-    ours, older = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 3, "bb" * 16)
-    folder = link_aside(tmp_path)
-    assert folder is not None
-    (folder / ours.name).unlink()
-    assert link_aside(tmp_path) == folder
-    assert (folder / ours.name).samefile(ours)
-    # our next image with this name belongs to another lost past
-    lost = (folder / ours.name).read_bytes()
-    ours.unlink()
-    ours.write_bytes(b"of the NameNode")
-    other = link_aside(tmp_path)
-    assert other is not None
-    assert other != folder
-    assert ((folder / ours.name).read_bytes(), (other / ours.name).read_bytes()) == (lost, b"of the NameNode")
-    assert (other / older.name).samefile(older)
+@pytest.mark.parametrize("links", [True, False])
+def test_repeated_kills_after_the_fetch_need_one_folder(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older lost pasts exist, so a folder of each attempt would cause the removal of the first attempt's folder."""
+    current = tmp_path / "current"
+    for txid in range(KEPT):
+        image(current, txid, "cc" * 16)
+        set_aside(tmp_path)
+    ours = image(current, 5, "aa" * 16)
+    image(current, 9, "bb" * 16)
+    (current / segment_name(6, 9)).write_text("edits")
+    if not links:
+        without_links(monkeypatch)
+    before = files(current)
+    folder = start_over(tmp_path)
+    for attempt in range(KEPT + 1):
+        fetch(ours, b"image %d" % attempt)
+        # the NameNode has saved another image since then
+        fetch(current / image_name(20 + attempt))
+        assert start_over(tmp_path) == folder
+    fetch(ours)
+    finish_start_over(tmp_path, keep=[ours.name])
+    assert folders_aside(tmp_path)[-1] == folder
+    assert {name: content for name, content in files(folder).items() if name != START_OVER} == before
+    assert {name for name in files(current) if not name.endswith(".md5")} == {
+        ours.name,
+        *(image_name(20 + attempt) for attempt in range(KEPT + 1)),
+    }
+
+
+def test_links_of_a_killed_attempt_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    current = tmp_path / "current"
+    image(current, 5, "aa" * 16)
+    image(current, 3, "bb" * 16)
+    before, link = files(current), Path.hardlink_to
+    linked: list[Path] = []
+
+    def die(self: Path, target: Path) -> None:
+        if len(linked) == 3:
+            raise KeyboardInterrupt
+        linked.append(self)
+        link(self, target)
+
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "hardlink_to", die)
+        start_over(tmp_path)
+    begun = unfinished_start_over(tmp_path)
+    assert begun is not None
+    assert (begun.cause, begun.linked) == (CAUSE, False)
+    assert files(start_over(tmp_path)) == before
+    assert len(folders_aside(tmp_path)) == 1
+
+
+def test_folder_that_an_operator_removed_is_linked_again(tmp_path: Path) -> None:
+    ours = image(tmp_path / "current", 5, "aa" * 16)
+    shutil.rmtree(start_over(tmp_path))
+    assert (start_over(tmp_path) / ours.name).samefile(ours)
+    shutil.rmtree(tmp_path / LOST_PAST)
+    assert finish_start_over(tmp_path, keep=[]) is None
+    # the next comparison finds again that it is lost
+    assert (ours.exists(), unfinished_start_over(tmp_path)) == (True, None)
+
+
+def test_directory_without_files_gets_no_folder(tmp_path: Path) -> None:
+    """For example, a directory for edits before the first edits are fetched."""
+    (tmp_path / "current").mkdir()
+    link_aside(tmp_path, start_over_of([tmp_path], LOST_PAST, CAUSE))
+    theirs = tmp_path / "current" / image_name(7)
+    fetch(theirs)
+    assert finish_start_over(tmp_path, keep=[theirs.name]) is None
+    assert (unfinished_start_over(tmp_path), folders_aside(tmp_path)) == (None, ())
+    assert theirs.exists()
 
 
 def test_two_lost_pasts_are_not_mixed(tmp_path: Path) -> None:
-    """A start-over was interrupted after the fetch; retention has purged an image when the next past is lost."""
-    image(tmp_path / "current", 3, "bb" * 16)
-    purged = image(tmp_path / "current", 5, "aa" * 16)
-    folder = link_aside(tmp_path)
-    assert folder is not None
-    for name in (purged.name, md5_name(purged.name)):
-        (tmp_path / "current" / name).unlink()
-    later = image(tmp_path / "current", 9, "cc" * 16)
-    other = link_aside(tmp_path)
-    assert other is not None
-    assert not (folder / later.name).exists()
-    assert (other / later.name).samefile(later)
+    """Each start-over has its own folder, even if both images have the same name."""
+    ours = image(tmp_path / "current", 5, "aa" * 16)
+    first, lost = start_over(tmp_path), ours.read_bytes()
+    fetch(ours)
+    finish_start_over(tmp_path, keep=[ours.name])
+    second = start_over(tmp_path, "the NameNode was set back again")
+    assert first != second
+    assert ((first / ours.name).read_bytes(), (second / ours.name).read_bytes()) == (lost, b"of the NameNode")
+
+
+def test_directory_that_has_finished_is_not_linked_again(tmp_path: Path) -> None:
+    """The node was killed after it had finished in the first of two directories."""
+    roots = [tmp_path / "a", tmp_path / "b"]
+    begun = start_over_of(roots, LOST_PAST, CAUSE)
+    for root in roots:
+        image(root / "current", 5, "aa" * 16)
+        link_aside(root, begun)
+        fetch(root / "current" / image_name(5))
+    finish_start_over(roots[0], keep=[image_name(5)])
+    before = {path: path.read_bytes() for path in roots[0].rglob("*") if path.is_file()}
+    begun = start_over_of(roots, LOST_PAST, "another reason")
+    assert begun.cause == CAUSE
+    for root in roots:
+        link_aside(root, begun)
+    assert finish_start_over(roots[0], keep=[image_name(5)]) is None
+    assert finish_start_over(roots[1], keep=[image_name(5)]) == folders_aside(roots[1])[0]
+    assert {path: path.read_bytes() for path in before if path.exists()} == before
+    assert [folder.name for root in roots for folder in folders_aside(root)] == 2 * [begun.folder]
+
+
+def test_reason_is_recorded_before_the_links_exist(tmp_path: Path) -> None:
+    image(tmp_path / "current", 5, "aa" * 16)
+    begun = start_over_of([tmp_path], NOT_COMPARED, CAUSE)
+    assert begin_start_over(tmp_path, begun) == begun == unfinished_start_over(tmp_path)
+    assert (begun.cause, begun.linked) == (CAUSE, False)
+    again = start_over_of([tmp_path / "other", tmp_path], LOST_PAST, "another reason")
+    assert again == begun == begin_start_over(tmp_path, replace(begun, cause="another reason"))
+    assert not (tmp_path / NOT_COMPARED).exists()
+    link_aside(tmp_path, again)
+    assert [folder.name for folder in folders_aside(tmp_path, NOT_COMPARED)] == [begun.folder]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"cause": "x", "parent": "..", "folder": "y", "linked": true}', GOOD.replace("Z", "/../..")],
+)
+def test_damaged_record_counts_as_missing(tmp_path: Path, text: str) -> None:
+    image(tmp_path / "current", 5, "aa" * 16)
+    (tmp_path / "current" / START_OVER).write_text(GOOD)
+    assert unfinished_start_over(tmp_path) is not None
+    (tmp_path / "current" / START_OVER).write_text(text)
+    assert unfinished_start_over(tmp_path) is None
+    assert unfinished_start_over(tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize("step", ["rename", "unlink"])
@@ -97,27 +237,46 @@ def test_image_moved_without_hard_links_keeps_its_digest_file(
 ) -> None:
     """The daemon is killed before a step; the next fetch would overwrite an image without a digest file."""
     ours = image(tmp_path / "current", 5, "aa" * 16)
-    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+    before = files(ours.parent)
+    without_links(monkeypatch)
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as killed, pytest.raises(KeyboardInterrupt):
         killed.setattr(Path, step, die)
-        link_aside(tmp_path)
+        start_over(tmp_path)
     (folder,) = folders_aside(tmp_path)
     (where,) = (each for each in (ours.parent, folder) if (each / ours.name).exists())
     assert (where / md5_name(ours.name)).exists()
+    assert files(start_over(tmp_path)) == before
 
 
 def test_image_that_was_not_replaced_is_moved_aside(tmp_path: Path) -> None:
     """The NameNode made a newer image before the fetch."""
-    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 7, "bb" * 16)
-    folder = link_aside(tmp_path)
-    assert folder is not None
-    set_aside(tmp_path, keep=[theirs.name], into=folder)
+    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), tmp_path / "current" / image_name(7)
+    folder = start_over(tmp_path)
+    fetch(theirs)
+    finish_start_over(tmp_path, keep=[theirs.name])
     assert not ours.exists()
     assert (folder / ours.name).exists()
+    assert not (folder / theirs.name).exists()
+
+
+def test_digest_file_of_an_unfinished_fetch_does_not_replace_ours(tmp_path: Path) -> None:
+    """A fetch was killed between its two renames; the next attempt fetched a newer image."""
+    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), tmp_path / "current" / image_name(7)
+    before = files(ours.parent)
+    folder = start_over(tmp_path)
+    md5_path(ours).unlink()
+    md5_path(ours).write_text("of the NameNode")
+    fetch(theirs)
+    finish_start_over(tmp_path, keep=[theirs.name])
+    assert before.items() <= files(folder).items()
+    assert set(files(ours.parent)) == {theirs.name, md5_name(theirs.name)}
+
+
+# ---- number of folders -------------------------------------------------------------------------------------
 
 
 def test_first_and_newest_lost_pasts_are_kept(tmp_path: Path) -> None:

@@ -36,6 +36,12 @@ def test_diff_reports_each_difference() -> None:
     assert any(line.startswith("renamed  inode /") and " -> /" in line for line in lines)
 
 
+def test_diff_shows_progress_only_without_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 0.0)
+    assert "compare: " in run_cli("image", "diff", MIXED.image, MIXED.image).err
+    assert run_cli("image", "diff", MIXED.image, MIXED.image, "--json").err == ""
+
+
 def test_diff_limits_the_listed_differences() -> None:
     whole = json.loads(run_cli("image", "diff", MIXED_BEFORE.image, MIXED.image, "--json", "--limit", "0").out)
     assert whole["total"] == len(whole["differences"]) == sum(whole["counts"].values())

@@ -256,6 +256,7 @@ def _oldest(source: Path) -> int:
         (("SOURCE", "SOURCE"), 2, "are the same journal"),
         (("SOURCE", "TARGET", "--to", "999999"), 4, "gap in the edit log"),
         (("SOURCE", "TARGET", "--from", "-1"), 2, "-1"),
+        (("SOURCE", "TARGET", "--from", "9", "--to", "8"), 2, "--from 9 is after --to 8"),
         (("SOURCE", "TARGET", "--layout", "-12"), 5, "-12"),
         (("TARGET", "SOURCE", "--force"), 4, "the journal does not exist"),
         (("SEGMENT", "TARGET"), 4, "it is not a directory"),
@@ -284,6 +285,20 @@ def test_damaged_version_file_is_reported(source: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
     assert code == 2
     assert "--version-file" in err
+
+
+@pytest.mark.recorded
+def test_a_note_names_the_open_segment_that_is_not_copied(source: Path, tmp_path: Path) -> None:
+    current = source / "current"
+    newest = max(current.glob("edits_*-*"))
+    first = newest.name.split("_")[1].split("-")[0]
+    newest.rename(current / f"edits_inprogress_{first}")
+    note = f"note: the open segment, from transaction {int(first)} on, is not copied; --in-progress includes it\n"
+    code, _, err = run_cli("edits", "convert", source, tmp_path / "target")
+    assert (code, err) == (0, note)
+    for words in (("--in-progress",), ("--to", str(int(first) - 1))):
+        code, _, err = run_cli("edits", "convert", source, tmp_path / "target", "--force", *words)
+        assert (code, err) == (0, "")
 
 
 # ---- quorums -----------------------------------------------------------------------------------------------

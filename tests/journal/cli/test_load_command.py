@@ -48,9 +48,10 @@ LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE",
 @pytest.mark.parametrize(
     ("text", "arguments", "code", "words"),
     [
-        (HEADER, (), 4, "no operation"),
-        (HEADER + LINES[1] + LINES[0], (), 4, "out of order"),
-        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "gap"),
+        (HEADER, (), 4, "source: the segment has no operation"),
+        (HEADER + LINES[1] + LINES[0], (), 4, "source, txid 5: out of order"),
+        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "source, txid 7: gap"),
+        (HEADER + LINES[0] + LINES[1].replace(":6", ":7"), (), 4, "renumber the operations with --fix-txids"),
         (HEADER + LINES[1].replace("/a", "x" * 70000), (), 4, "65535"),
         (HEADER + LINES[1].replace("DELETE", "SHRED"), (), 4, "line 2"),
         (HEADER.replace("63", "99") + LINES[0], (), 5, "layout"),
@@ -102,6 +103,23 @@ def test_load_refuses_invalid_text(
     assert outcome.code == code, outcome.err
     assert words in outcome.err
     assert fingerprint(output) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("edits_0000000000000000005-0000000000000000006", 0),
+        ("edits_inprogress_0000000000000000005", 0),
+        ("edits_0000000000000000005-0000000000000000009", 2),
+        ("edits_0000000000000000004-0000000000000000006", 2),
+        ("edits_inprogress_0000000000000000006", 2),
+    ],
+)
+def test_load_refuses_the_name_of_another_segment(tmp_path: Path, name: str, code: int) -> None:
+    (tmp_path / "source").write_text(HEADER + "".join(LINES))
+    outcome = run_cli("edits", "load", tmp_path / "source", tmp_path / name)
+    assert (outcome.code, "INPUT has transactions 5 to 6" in outcome.err) == (code, code == 2), outcome.err
+    assert {each.name for each in tmp_path.iterdir()} == {"source", *([] if code else [name])}
 
 
 def test_load_to_a_given_layout_and_file_name(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from tests.checkpointer.backup_support import (
     namenode,
     play,
 )
+from tests.cli_runner import fingerprint
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.namenode_stub.stub_support import wait_until
@@ -78,6 +79,38 @@ def test_daemon_starts_while_the_namenode_is_down(namenode: NamenodeDouble, tmp_
         namenode.start()
         daemon.follow(2)
         assert in_sync(daemon)
+
+
+def test_storage_of_a_stopped_namenode_is_not_used(namenode: NamenodeDouble, tmp_path: Path) -> None:
+    """The backup role was started with the NameNode's own configuration, and would prevent the NameNode's start."""
+    config = config_for(namenode, tmp_path / "backup")
+    root = config.image_directories[0]
+    shutil.copytree(namenode.folder, root / "current")
+    before = fingerprint(root)
+    namenode.stop()
+    with pytest.raises(StorageError, match="may be the storage of the NameNode at") as refused, Daemon(config):
+        pass
+    assert "dfs.namenode.name.dir" in refused.value.hint
+    assert fingerprint(root) == before
+    # a running NameNode would hold the lock of this storage, so a backup node of Hadoop has used it
+    namenode.start()
+    with Daemon(config) as daemon:
+        daemon.follow()
+        assert in_sync(daemon)
+    namenode.stop()
+    with Daemon(config):
+        pass
+
+
+def test_storage_of_another_host_is_adopted_while_the_namenode_is_down(
+    namenode: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_for(namenode, tmp_path / "backup")
+    shutil.copytree(namenode.folder, config.image_directories[0] / "current")
+    namenode.stop()
+    monkeypatch.setattr("checkpointer.roles.backup.namenode_link.is_local", lambda host: False)
+    with Daemon(config) as daemon:
+        assert daemon.role.alarms()
 
 
 def test_image_is_fetched_again_if_its_edits_were_purged(namenode: NamenodeDouble, tmp_path: Path) -> None:

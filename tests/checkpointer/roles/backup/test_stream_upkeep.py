@@ -18,6 +18,7 @@ from tests.checkpointer.backup_support import (
     Daemon,
     assert_follows,
     assert_same_segments,
+    config_for,
     daemon,
     in_sync,
     namenode,
@@ -112,24 +113,40 @@ def test_edits_that_the_namenode_lost_are_set_aside(namenode: NamenodeDouble, da
     assert in_sync(daemon)
 
 
-def test_whole_lost_past_is_kept_if_the_daemon_is_killed_after_the_fetch(
-    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("links", [True, False])
+def test_whole_lost_past_is_kept_in_one_folder_if_the_daemon_is_killed_after_each_fetch(
+    namenode: NamenodeDouble, tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    daemon.follow()
-    namenode.write(5)
-    written = namenode.written
-    namenode.written -= 3
-    daemon.follow()
-    ours = daemon.role.latest_image().name
-
     def die(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(StorageDirectories, "set_aside", die)
-    with pytest.raises(KeyboardInterrupt):
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(1, "not permitted")))
+    config = config_for(namenode, tmp_path / "backup")
+    with Daemon(config) as daemon:
         daemon.follow()
-    (folder,) = folders_aside(daemon.folder.parent)
-    assert (folder / ours).is_file()
+        namenode.write(5)
+        written = namenode.written
+        namenode.written -= 3
+        daemon.follow()
+        ours = daemon.role.latest_image()
+        content, root = ours.read_bytes(), daemon.folder.parent
+    for _ in range(3):
+        with monkeypatch.context() as killed, Daemon(config) as daemon:
+            killed.setattr(StorageDirectories, "finish_start_over", die)
+            with pytest.raises(KeyboardInterrupt):
+                daemon.follow(2)
+        (folder,) = folders_aside(root)
+        assert (folder / ours.name).read_bytes() == content
+        assert [segment.last for segment in list_segments(folder)] == [written]
+    with Daemon(config) as daemon:
+        daemon.follow(2)
+        begun = daemon.service.status()["lostPast"]
+        assert "our segment" in begun["reason"] or f"has edits up to {written}" in begun["reason"]
+        assert begun["setAside"] == [str(folder)]
+        daemon.follow(2)
+        assert in_sync(daemon)
+    assert folders_aside(root) == (folder,)
     assert [segment.last for segment in list_segments(folder)] == [written]
 
 

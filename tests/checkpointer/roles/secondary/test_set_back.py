@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from checkpointer.daemon.blueprints import RoleImages
+from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.inspector import inspect
-from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside
+from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, NOT_COMPARED, folders_aside
 from checkpointer.storage.usable_images import content_fault
 from hadoop_common.errors import StorageError
-from hadoop_common.names import image_name
+from hadoop_common.names import image_name, parse_image
 from servlets.status import TriggerState
 from tests.checkpointer.kill_harness import Kill, kill, kills, record
 from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary_config
@@ -24,6 +25,10 @@ from tests.namenode_stub.namenode_double import NamenodeDouble
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {image.path.name: image.path.read_bytes() for image in inspect(folder.parent).images}
+
+
+def contents_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if parse_image(path.name) is not None}
 
 
 @pytest.mark.parametrize("beyond", [200, 60], ids=["other-edits", "fewer-edits"])
@@ -118,6 +123,8 @@ def test_state_that_cannot_be_compared_remains_until_the_namenodes_image_is_stor
         node.save_namespace(upgrade=True)
         node.faults["image"] = 500
         assert secondary.checkpoint().state is TriggerState.FAILED
+        (alarm,) = secondary.role.alarms()
+        assert "they may be the last copy" in getattr(alarm, "hint", "")
         assert contents(secondary.folder) == ours
         node.faults.clear()
         done(secondary)
@@ -187,9 +194,73 @@ def test_an_image_exists_after_a_kill_at_every_step(tmp_path: Path, saved: bool)
             assert not any(content_fault(current / image_name(image.txid)) for image in held_images([current]))
             for _ in range(3):
                 start_over(str(folder), node.rpc_port, node.http_port)
+            assert len(folders_aside(current.parent)) == 1
             aside = [path for each in folders_aside(current.parent) for path in each.iterdir()]
             found = {(path.name, path.read_bytes()) for path in aside if path.name in ours}
             assert set(ours.items()) <= {*found, *contents(current).items()}
             newest = image_name(node.checkpoint_txid)
             assert (current / newest).read_bytes() == (node.folder / newest).read_bytes()
         shutil.rmtree(folder)
+
+
+def test_lost_images_are_not_served_after_a_restart_without_the_namenode(
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise, an operator could restore the NameNode from an image of the lost past."""
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        ours = contents(secondary.folder)
+        node.set_back(200)
+        node.faults["image"] = 500
+        assert secondary.checkpoint().state is TriggerState.FAILED
+        (alarm,) = secondary.role.alarms()
+    node.faults.update(dict.fromkeys(("versionRequest", "getTransactionID", "getTransactionId"), "cut"))
+    with Secondary.of(tmp_path, node) as secondary:
+        assert secondary.role.alarms() == [alarm]
+        with pytest.raises(StorageError, match="do not belong to the NameNode's past"):
+            RoleImages(secondary.role).latest_image()
+        assert contents(secondary.folder) == ours
+        node.faults.clear()
+        done(secondary)
+        lost = secondary.role.details().lost_past
+    assert lost is not None
+    assert lost.reason in alarm
+    with Secondary.of(tmp_path, node) as secondary:
+        assert secondary.role.alarms() == []
+        assert secondary.role.latest_image().exists()
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("saved", [False, True], ids=["older-image", "newer-image"])
+def test_repeated_kills_after_the_fetch_keep_the_lost_past(
+    node: NamenodeDouble, tmp_path: Path, links: bool, saved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only three lost pasts are kept, so the folders of the attempts would displace the first of them."""
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        ours, root = contents(secondary.folder), secondary.folder.parent
+    for year in range(2020, 2020 + KEPT):
+        (root / LOST_PAST / f"{year}0101T000000.000000Z").mkdir(parents=True)
+    node.set_back(200)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(1, "not permitted")))
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(KEPT + 1):
+        if saved:
+            node.save_namespace()
+        with monkeypatch.context() as killed, Secondary.of(tmp_path, node) as secondary:
+            killed.setattr(SecondaryStorage, "finish_start_over", die)
+            with pytest.raises(KeyboardInterrupt):
+                secondary.checkpoint()
+    with Secondary.of(tmp_path, node) as secondary:
+        done(secondary)
+        lost = secondary.role.details().lost_past
+    assert lost is not None
+    assert "was set back" in lost.reason
+    (aside,) = lost.set_aside
+    assert folders_aside(root)[-1] == aside
+    assert contents_of(aside) == ours
+    assert [folder.name[:4] for folder in folders_aside(root)[:-1]] == ["2020", "2022"]

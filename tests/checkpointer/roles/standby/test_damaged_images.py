@@ -9,11 +9,10 @@ import pytest
 
 from checkpointer.set_back.proof import set_back
 from checkpointer.set_back.watch import PastWatch
-from checkpointer.storage.lost_pasts import NOT_COMPARED, link_aside
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, folders_aside, link_aside, start_over_of
 from hadoop_common.durable import write_atomically
 from hadoop_common.names import image_name
 from namenode_stub.node import NameNodeStub
-from servlets.status import TriggerState
 from tests.checkpointer.purge_support import Processes, assert_accepted, processes, stub_config
 from tests.checkpointer.standby_support import PERIOD, Daemon, config_for, images, write_edits
 from tests.namenode_stub.stub_support import wait_until
@@ -30,20 +29,17 @@ def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Proces
         theirs = ours.read_bytes()
         lost = theirs.replace(b"supergroup", b"otherGroup")
         write_atomically(ours, lost)
-        folder = link_aside(tmp_path / "nn2")
-        assert folder is not None
+        root = tmp_path / "nn2"
+        link_aside(root, start_over_of([root], LOST_PAST, "the NameNode was set back: the edits differ"))
+        (folder,) = folders_aside(tmp_path / "nn2")
         with Daemon(config) as daemon:
-            daemon.role.tail()
-            write_edits(stub, "first")
-            # the digest is verified before an image is made
-            assert daemon.service.poll().state is TriggerState.FAILED
-            assert images(tmp_path / "active/name") == [0]
             daemon.role.tail()
             assert daemon.service.status()["alarms"] == []
             assert ours.read_bytes() == theirs
             started_over = daemon.role.details().lost_past
             assert started_over is not None
-            assert "no image of this node is intact" in started_over.reason
+            assert started_over.reason == "the NameNode was set back: the edits differ"
+            assert list(started_over.set_aside) == [folder]
             daemon.clock.now += PERIOD
             txid = write_edits(stub, "more")
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}

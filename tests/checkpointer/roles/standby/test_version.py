@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from checkpointer.roles.standby.version import (
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.formatting import write_version
 from checkpointer.storage.inspector import read_storage_info
-from checkpointer.storage.lost_pasts import folders_aside
+from checkpointer.storage.lost_pasts import START_OVER, folders_aside
 from engine.errors import CheckpointCancelledError
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
@@ -295,7 +296,7 @@ def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Pa
         # the NameNode was set back
         active = ActiveVersion("nn1:8020", up, newer, True, txid)
         replacement = ImageReplacement(storage, NameNodes((), (), user="x", timeout=1.0, retries=1), fetching(storage))
-        (folder,), info = replacement.start_over(active, lambda: False)
+        (folder,), info = replacement.start_over(active, lambda: False, cause="set back")
         assert (info, images(tmp_path / "name"), (folder / image_name(txid)).exists()) == (stored, [txid], True)
         first_image(other, f"http://127.0.0.1:{free_port()}", up, version=version_at)
         assert (other.storage_info(), other.latest_image().txid) == (stored, txid)
@@ -320,9 +321,9 @@ def test_all_images_are_kept_if_the_daemon_is_killed_after_the_fetch(
         def die(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(StorageDirectories, "set_aside", die)
+        monkeypatch.setattr(StorageDirectories, "finish_start_over", die)
         with pytest.raises(KeyboardInterrupt):
-            replacement.start_over(active, lambda: False)
+            replacement.start_over(active, lambda: False, cause="set back")
         assert images(tmp_path / "name") == [txid, active.image_txid]
         (folder,) = folders_aside(tmp_path / "name")
         assert (folder / image_name(txid)).exists()
@@ -406,8 +407,47 @@ def test_own_files_stay_until_the_image_of_another_history_is_fetched(
         )
         daemon.role._follower.doubt_version("a test")
         daemon.role.tail()
-        (alarm,) = daemon.service.status()["alarms"]
+        # the images of the other history are not used until then
+        stopped, alarm = daemon.service.status()["alarms"]
+        assert "edits are not read or applied" in stopped
         assert "could not be adopted" in alarm
         assert daemon.role.storage_info() == ours
-        assert sorted(path.name for path in (tmp_path / "nn2/current").iterdir()) == before
+        after = sorted(path.name for path in (tmp_path / "nn2/current").iterdir() if path.name != START_OVER)
+        assert after == before
+        for serve in (daemon.role.latest_image, daemon.role.serving_folders):
+            with pytest.raises(StorageError, match="not used: the NameNode was upgraded or rolled back"):
+                serve()
         assert not daemon.service.ready().ok
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_reason_is_known_if_the_fetch_fails_without_hard_links(
+    stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path, restarted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without hard links, the images are moved before the fetch, so that the storage contains none."""
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(1, "not permitted")))
+    with ExitStack() as daemons:
+        daemon = daemons.enter_context(daemon_of(stub, tmp_path))
+        last = write_edits(stub, "a")
+        assert daemon.service.poll().details["txid"] == last
+        lost = daemon.role.latest_image()
+        info = dataclasses.replace(daemon.role.storage_info(), c_time=-1)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                daemon.role._follower._nodes,
+                "active_version",
+                lambda: ActiveVersion("nn1:8020", stub.server.url, info, False, last - 1),
+            )
+            daemon.role._follower.doubt_version("a test")
+            daemon.role.tail()
+        assert not lost.exists()
+        if restarted:
+            daemons.close()
+            daemon = daemons.enter_context(daemon_of(stub, tmp_path))
+        daemon.role.tail()
+        started_over = daemon.role.details().lost_past
+        assert started_over is not None
+        assert started_over.reason == "the NameNode was upgraded or rolled back"
+        (folder,) = started_over.set_aside
+        assert (folder / lost.name).exists()
+        assert daemon.service.status()["alarms"] == []
