@@ -300,7 +300,7 @@ def check_format(found: object, name: str) -> None:
     if found != FORMAT:
         raise ArchiveVersionError(
             f"{name}: the archive has format {found}, and this program supports format {FORMAT}",
-            hint="Use the release of the checkpointer that wrote the archive, or a newer one.",
+            hint="Use the release of the checkpointer that wrote the archive, or a newer release.",
         )
 
 

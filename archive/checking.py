@@ -24,7 +24,7 @@ from image_format.reader import ImageFile
 from image_tools.compare.comparison import ImageComparison
 
 _UNREACHED = "no edits lead to it"
-_UPGRADED = "it is the first after an upgrade, which replay does not repeat"
+_UPGRADED = "it is the first image after an upgrade, which replay does not repeat"
 _SOUND = ("equal", "same meaning", _UNREACHED, _UPGRADED)
 
 
@@ -100,8 +100,8 @@ def check_archive(
             report.damaged[IDENTITY] = f"{IDENTITY}: the file is missing"
         elif found is not None and owners and not any(same_namespace(each, found) for each in owners):
             report.damaged[IDENTITY] = (
-                f"{IDENTITY}: the file is of cluster {found.cluster_id}, namespace {found.namespace_id}, "
-                f"and all images are of cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
+                f"{IDENTITY}: the file belongs to cluster {found.cluster_id}, namespace {found.namespace_id}, "
+                f"but all images belong to cluster {owners[0].cluster_id}, namespace {owners[0].namespace_id}"
             )
         else:
             archive.require_key()

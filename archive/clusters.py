@@ -138,7 +138,7 @@ def move_cluster(
     if unknown:
         raise ArchiveError(
             f"the cluster of {counted(len(unknown), 'object')} with edits, such as {unknown[0].name}, cannot be "
-            f"determined: their transactions lead to images of several clusters or of none",
+            f"determined: their transactions connect to images of several clusters, or to no image",
             hint=KEEP_HINT,
         )
     target.adopt(moved.info)

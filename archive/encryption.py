@@ -79,7 +79,7 @@ class ArchiveKey:
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         except ImportError as fault:
             raise ArchiveError(
-                "encryption needs the package cryptography, which is not installed",
+                "encryption needs the cryptography package, which is not installed",
                 hint="pip install 'hdfs-checkpointer[archive]'.",
             ) from fault
         return AESGCM(HKDF(SHA256(), _KEY_BYTES, salt, b"hdfs-checkpointer archive").derive(self._secret))

@@ -64,6 +64,6 @@ class OtherHistoryError(ArchiveError):
 
     def __init__(self, first: int) -> None:
         super().__init__(
-            f"the edits from transaction {first} on belong to no history of the archive",
+            f"the edits from transaction {first} on do not belong to any history of the archive",
             hint="Run `checkpointer archive add` with the directory that contains the edits before that transaction.",
         )

@@ -148,7 +148,7 @@ class ArchiveFollower:
         if self._begun and self._archive.identity() is None and not self._archive.catalogue().records:
             raise ArchiveError(
                 f"{self._archive.store.location} no longer contains the archive",
-                hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new one.",
+                hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new archive.",
             )
 
     def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:

@@ -127,7 +127,7 @@ def plan_restore(view: BranchView, txid: int) -> RestorePlan:
         if gap is None:
             return RestorePlan(txid, view, base, tuple(pieces))
         missing = missing or gap
-    what = f"transaction {missing} is not in it" if missing else "its oldest image is newer than that"
+    what = f"transaction {missing} is missing" if missing else "its oldest image is newer"
     raise NoSuchMomentError(
         f"the archive cannot restore transaction {txid} of branch {view.branch}: {what}",
         hint=f"It can restore {_ranges_text(moments(view))}." if view.images else "The archive has no image yet.",

@@ -28,7 +28,9 @@ _PRIVATE = 0o700
 _OBJECT_STORES = frozenset({"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"})
 """Protocols of fsspec with atomic uploads; with other protocols, an object is renamed after its upload."""
 _HINT = "Check that the archive can be reached, is writable and has space; listed objects were not changed."
-_NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archive is a directory or the URL of one."
+_NO_FOLDER = (
+    "Check --archive, or checkpointer.archive.dir of a daemon: the value must be a directory or the URL of a directory."
+)
 
 
 class ObjectStore(Protocol):

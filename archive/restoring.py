@@ -186,7 +186,8 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
         fsync_directory(target.parent)
     except OSError as fault:
         raise ArchiveError(
-            f"{target} cannot be written: {error_text(fault, target)}", hint="Check its disk, permissions and space."
+            f"{target} cannot be written: {error_text(fault, target)}",
+            hint="Check the disk, the permissions and the free space of that directory.",
         ) from fault
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -228,7 +229,8 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
         # it is unknown how many of the missing transactions precede this time
         raise NoSuchMomentError(
             f"the archive lacks the edits around this time, which follow transaction {txid}",
-            hint="Choose a transaction with --txid: `checkpointer archive list` shows which can be restored.",
+            hint="Choose a transaction with --txid: `checkpointer archive list` shows which transactions can be "
+            "restored.",
         )
     if not following:
         _LOG.warning("the archive has no later transaction: changes before the given time may be missing")

@@ -27,7 +27,7 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     existed before the operation; see `restore_removed`.
 
     Raises:
-        ArchiveError: the directory is in use or cannot be read, has no image from before the operation, or has an image
+        ArchiveError: the directory is in use or cannot be read, has no image older than the operation, or has an image
             that is newer than its edits.
         StorageError: the edits end before seen_txid.
         NoSuchRemovalError: no segment contains an operation that can have removed the path.
@@ -62,8 +62,8 @@ def source_before_removal(directory: Path, path: str, before: int | None = None)
     below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < removal.txid]
     if not below:
         raise ArchiveError(
-            f"{current} has no image from before transaction {removal.txid}, the last one that could have deleted "
-            f"{wanted}",
+            f"{current} has no image older than transaction {removal.txid}, the last transaction that "
+            f"could have deleted {wanted}",
             hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
         )
     image_txid, image = max(below)

@@ -10,10 +10,10 @@ import numpy as np
 
 _PREDICTED = (300_000_000, 1_000_000_000)
 _VALIDITY = (
-    "The margins are the largest residuals above. The predictions assume that the page cache holds the old image, and "
-    "that the disk writes the new image as fast as its bytes are digested. A larger image is read from the disk, which "
-    "takes longer: [docs/performance.md](../docs/performance.md#whole-checkpoints-up-to-300-million-inodes) contains "
-    "measurements of up to 300,000,000 inodes and the model that follows from them."
+    "The margins are the largest residuals above. The predictions assume that the page cache contains the old image, "
+    "and that the disk writes the new image as fast as its digest is computed. A larger image is read from the disk, "
+    "which takes longer: [docs/performance.md](../docs/performance.md#whole-checkpoints-up-to-300-million-inodes) "
+    "contains measurements of up to 300,000,000 inodes and the model that follows from them."
 )
 _LEAST = 3
 """Minimum number of measurements for a function with three constants."""

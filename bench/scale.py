@@ -143,10 +143,11 @@ def spread(points: Sequence[Point]) -> dict[str, float]:
 def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: argparse.Namespace, picture: str) -> str:
     """Return the results as Markdown."""
     introduction = (
-        f"`python -m bench.scale` on {machine()}; medians of {counted(arguments.rounds, 'round')}. In each round all "
+        f"`python -m bench.scale` on {machine()}; medians of {counted(arguments.rounds, 'round')}. In each round, all "
         f"sizes ran in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
-        f"{_INODES_A_TRANSACTION} inodes, replay with {arguments.transactions:,} transactions. Each process gets "
-        "memory that was touched before, because a virtual machine provides untouched memory at a varying cost."
+        f"{_INODES_A_TRANSACTION} inodes, replay with {arguments.transactions:,} transactions. Each process "
+        "receives memory that was touched before, because a virtual machine provides untouched memory at a varying "
+        "cost."
     )
     out = [
         "# Cost by size",
@@ -163,10 +164,10 @@ def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: ar
         out.append(f"| {point.inodes:,} | {' | '.join(f'{number:.0f}' for number in numbers)} |")
     out.append("")
     for part, more in spread(points).items():
-        verdict = "within" if more <= _MARGIN else "more than"
+        verdict = "within" if more <= _MARGIN else "beyond"
         out.append(
             f"- {_PARTS[part]}: the most expensive size costs {more:.0%} more than the cheapest, "
-            f"{verdict} {_MARGIN:.0%}"
+            f"{verdict} the margin of {_MARGIN:.0%}"
         )
     if len(points) > 1:
         out += ["", *model_section(measured)]

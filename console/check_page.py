@@ -36,7 +36,9 @@ class CheckPage:
     def panels(self) -> Sequence[Panel]:
         result = self._work.result()
         if result.at is None:
-            return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
+            return (
+                Panel("checks", "Checks", text="The checks are running; this page shows their results when they end."),
+            )
         return (check_panel("checks", "Checks", result, "; the `storage` check, which reads whole images, is omitted"),)
 
 

@@ -67,7 +67,8 @@ def _attention(status: Mapping[str, Any]) -> Iterator[Attention]:
             yield Attention(
                 Level.WARNING,
                 f"Uploads to {target['address']} fail",
-                f"{count_text(target['failures'])} in a row; last error: {target.get('error') or 'unknown'}",
+                f"Failures since the last success: {count_text(target['failures'])}; "
+                f"last error: {target.get('error') or 'unknown'}",
                 "Check that NameNode; the daemon retries the upload after a while.",
                 kind_named("upload").section,
             )

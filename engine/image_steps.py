@@ -79,6 +79,6 @@ def image_warnings(namespace: Namespace) -> Iterator[str]:
     lost = sorted(namespace.recorder.diffs.encoder.lost)
     if lost:
         yield (
-            f"no NameNode can load the image, because its snapshots lead to {counted(len(lost), 'removed inode')}, "
+            f"no NameNode can load the image, because its snapshots refer to {counted(len(lost), 'removed inode')}, "
             f"inode {lost[0]} first" + ("; `checkpointer image verify --repair` repairs a copy" if as_hadoop else "")
         )

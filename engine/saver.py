@@ -28,7 +28,7 @@ from image_format.writer import Sink
 
 __all__ = ["SaveFailure", "SaveResult", "Sink", "save_image"]
 
-_HINT = "Free space on, or replace, the failing disks, then repeat the checkpoint; the old images are intact."
+_HINT = "Free space on the failing disks, or replace them, then repeat the checkpoint; the old images are intact."
 
 _saving: set[Path] = set()
 _saving_guard = threading.Lock()
@@ -120,7 +120,7 @@ def _reserved(paths: list[Path]) -> Iterator[list[Path]]:
     with _saving_guard:
         if taken := resolved & _saving:
             raise CheckpointInProgressError(
-                f"{min(taken)} is being written already", hint="Wait until that checkpoint has ended."
+                f"{min(taken)} is already being written", hint="Wait until that checkpoint has ended."
             )
         _saving.update(resolved)
     try:

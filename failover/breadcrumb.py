@@ -66,7 +66,7 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
         return LastActive(replace(known, zkfc_port=info.zkfc_port), ours=known is own)
     address = (info.hostname, info.port)
     there = Target(info.nameservice, info.namenode, *address, info.hostname, info.zkfc_port, address)
-    here = "does not name it" if known is None else f"has it at {known.address}"
+    here = "does not name it" if known is None else f"lists it at {known.address}"
     moved = (
         f"{info.namenode} was active at {host_port(*address)}, but the configuration {here}; the controller fences "
         f"it at the old address; use {_CLEAR} only if no NameNode will ever run there again"

@@ -270,7 +270,7 @@ class Election:
         try:
             self._handle(event)
         except Exception as fault:
-            _LOG.exception("a fault of the election itself; it continues with a new session")
+            _LOG.exception("a fault of the election itself; the election continues with a new session")
             try:
                 self._handle(ElectionFault(f"{type(fault).__name__}: {fault}"))
             except Exception:

@@ -232,7 +232,7 @@ class Elector:
                 self._step = None
                 self._neutral()
             case Expired() if not self._answered:
-                self._fail("the session with ZooKeeper ended before an answer", now)
+                self._fail("the session with ZooKeeper ended before an answer arrived", now)
             case Expired():
                 self._close()
                 if self._data is not None:

@@ -20,8 +20,8 @@ class FormatDeniedError(ControllerError):
     def __init__(self, parent: str) -> None:
         super().__init__(
             f"{parent} already exists in ZooKeeper and is not changed",
-            hint="The nameservice is already formatted, so no action is needed. --force recreates it; use it only "
-            "while no controller of the nameservice runs.",
+            hint="The nameservice is already formatted, so no action is needed. --force recreates the znodes; use "
+            "this option only while no controller of the nameservice runs.",
         )
 
 
@@ -53,7 +53,8 @@ class FencingNotConfiguredError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.fencing.methods is not set",
-            hint="Set it; with a quorum journal, which fences on its own, shell(/bin/true) suffices.",
+            hint="Set this key; with a quorum journal, which fences the previous writer itself, shell(/bin/true) "
+            "suffices.",
         )
 
 
@@ -65,8 +66,7 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice; it takes effect when each restarts, one after another, "
-            "the standby first.",
+            hint="Set it on all NameNodes of the nameservice, then restart them one after another, the standby first.",
         )
 
 
@@ -99,8 +99,8 @@ class SecondControllerError(ControllerError):
     def __init__(self, problem: str) -> None:
         super().__init__(
             problem,
-            hint="A controller of this NameNode, Hadoop's or the checkpointer's, may already be running: one "
-            "suffices. For another NameNode on this host, set dfs.ha.zkfc.port.",
+            hint="A controller of this NameNode, Hadoop's or the checkpointer's, may already be running; "
+            "a NameNode needs only one controller. For another NameNode on this host, set dfs.ha.zkfc.port.",
         )
 
 

@@ -147,7 +147,7 @@ class HealthMonitor:
         try:
             threading.Thread(target=self._log_stacks, name="stacks", daemon=True).start()
         except RuntimeError as fault:
-            _LOG.warning("the stacks of %s cannot be fetched: %s", self._target, fault)
+            _LOG.warning("the thread stacks of %s cannot be fetched: %s", self._target, fault)
 
     def _log_stacks(self) -> None:
         """Log the stacks of the NameNode's threads, as evidence of the cause (DFSZKFailoverController)."""
@@ -160,6 +160,6 @@ class HealthMonitor:
                 "GET", spnego.named(url), headers=spnego.headers, timeout=self._settings.stacks_timeout
             )
         except Exception as fault:
-            _LOG.warning("the stacks of %s cannot be fetched: %s", self._target, network_reason(fault))
+            _LOG.warning("the thread stacks of %s cannot be fetched: %s", self._target, network_reason(fault))
             return
-        _LOG.warning("the stacks of %s:\n%s", self._target, answer.text)
+        _LOG.warning("the thread stacks of %s:\n%s", self._target, answer.text)

@@ -118,7 +118,7 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
             "when the NameNode is restarted.",
         )
     if isinstance(fault, AccessControlError):
-        hint = "Run the controller as the NameNode's user, its superuser."
+        hint = "Run the controller as the NameNode's user, who is the superuser."
     elif isinstance(fault, ServiceFailedError):
         hint = "Check the NameNode's log for the cause."
     else:

@@ -202,7 +202,7 @@ class Configuration:
 
     def _set(self, key: str, new: Property) -> None:
         if key != new.name:
-            self._warnings[f"{new.source}: {new.name} is deprecated, use {key}"] = None
+            self._warnings[f"{new.source}: {new.name} is deprecated; use {key}"] = None
         final = self._final.get(key)
         if final is None and new.value is not None:
             self._values[key] = new

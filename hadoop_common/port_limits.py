@@ -41,8 +41,8 @@ IDLE_TIMEOUT = ConfigKey(
     "checkpointer.port.idle-timeout",
     "40s",
     SECONDS,
-    "How long a connection without requests stays open. An RPC connection stays open longer while the port has at most "
-    "half of its maximum number of connections.",
+    "Time after which a connection without requests is closed. An RPC connection stays open longer while the port "
+    "has at most half of its maximum number of connections.",
     least=0.001,
 )
 STALL_TIMEOUT = ConfigKey(

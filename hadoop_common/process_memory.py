@@ -123,7 +123,7 @@ def resident_memory() -> int:
 
 
 def _out_of_memory(size: int) -> OutOfMemoryError:
-    hint = "Allow more with --memory if you trust the file."
+    hint = "Allow more memory with --memory if you trust the file."
     return OutOfMemoryError(f"the operation needs more memory than its limit of {size >> 20} MiB", hint=hint)
 
 

@@ -339,7 +339,7 @@ class SocketLoop:
     def _take(self, connection: socket.socket, peer: str) -> None:
         if not self._has_room(peer):
             self._refusals.count("too many connections")
-            _LOG.warning("a connection from %s is refused: there are too many", peer)
+            _LOG.warning("a connection from %s is refused: too many connections are open", peer)
             connection.close()
             return
         try:

@@ -250,9 +250,9 @@ class StorageLock:
     def _in_use(self, holder: str) -> StorageInUseError:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
-            hint="Leave that process alone: it may be the NameNode. Give this process directories of its own "
-            "(dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one directory "
-            "destroy it.",
+            hint="Leave that process alone: it may be the NameNode. Configure other directories for this "
+            "process (dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one "
+            "directory destroy its contents.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:

@@ -180,7 +180,7 @@ class ClientLink:
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError as fault:
-                _LOG.debug("connection to %s was closed already: %s", self._address, fault)
+                _LOG.debug("the connection to %s was already closed: %s", self._address, fault)
         for waiting in self._waiting.values():
             waiting.end(b"", error)
         self._waiting.clear()

@@ -10,7 +10,7 @@ HINTS = {
     2529638918: "Add the principal to the KDC, or correct its configuration key.",
     2529638919: "The KDC does not know the server by this name: check the host in its principal and address.",
     2529638943: "The keytab is older than the key in the KDC: export it again (kadmin: ktadd).",
-    2529638944: "The ticket expired, and no new one could be obtained: check the KDC and the keytab.",
+    2529638944: "The ticket has expired, and a new ticket could not be obtained: check the KDC and the keytab.",
     2529638946: "Try again: two tokens made at the same moment look like a replay.",
     2529638949: "The clocks of the two hosts are more than 5 minutes apart: check NTP on both.",
     2529639068: "Check the KDCs of the realm in krb5.conf, and the network to them.",

@@ -24,7 +24,8 @@ NAMENODE_KEYTAB = ConfigKey(
     "dfs.namenode.keytab.file",
     "",
     text("file"),
-    "Keytab of a standby or backup node, and of the stub. Commands that other users run use their kinit tickets.",
+    "Keytab of a standby or backup node, and of the stub. Commands of other users use the tickets that these users "
+    "obtained with kinit.",
 )
 NAMENODE_PATTERN = ConfigKey(
     "dfs.namenode.kerberos.principal.pattern",

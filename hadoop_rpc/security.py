@@ -31,7 +31,7 @@ def parse_protections(text: str) -> tuple[Protection, ...]:
     try:
         return tuple(Protection[word.upper()] for word in words) or (Protection.AUTHENTICATION,)
     except KeyError as fault:
-        raise ValueError("is not a list of authentication, integrity, privacy") from fault
+        raise ValueError("is not a list of the levels authentication, integrity and privacy") from fault
 
 
 PROTECTIONS = parsed("protections", parse_protections)

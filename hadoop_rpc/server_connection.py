@@ -361,4 +361,4 @@ def _shut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_WR)
     except OSError as fault:
-        _LOG.debug("a socket was closed already: %s", fault)
+        _LOG.debug("a socket was already closed: %s", fault)

@@ -305,7 +305,7 @@ class ServerConnection:
         header = reader.read(pb.RpcRequestHeaderProto)
         if header.rpcOp != pb.RpcRequestHeaderProto.RPC_FINAL_PACKET or not header.HasField("rpcOp"):
             raise _RefusedError(
-                RpcServerError("the request has no rpcOp, or an unknown one"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
+                RpcServerError("the rpcOp of the request is missing or unknown"), RpcErrorCode.FATAL_INVALID_RPC_HEADER
             )
         if header.rpcKind != pb.RPC_PROTOCOL_BUFFER:
             problem = f"rpcKind {header.rpcKind} is not supported; only protobuf requests are supported"

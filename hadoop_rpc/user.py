@@ -10,7 +10,7 @@ AUTHENTICATION = ConfigKey(
     "hadoop.security.authentication",
     "simple",
     text("method"),
-    "How RPC calls authenticate.",
+    "Authentication method of RPC calls.",
     reason="any method but simple and kerberos",
 )
 USER_NAME = ConfigKey(

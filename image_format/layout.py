@@ -91,7 +91,7 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
     check_readable(layout_version, file, allow_unknown=allow_unknown)
     if layout_version > MIN_MERGE_LAYOUT:
         raise UnsupportedLayoutError(
-            f"layout version {layout_version} is older than the oldest that can be merged "
+            f"layout version {layout_version} is older than the oldest version that can be merged "
             f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
             file=file,
             hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",

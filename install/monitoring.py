@@ -82,7 +82,7 @@ def rules_text() -> str:
     """Return the content of the rules file, in YAML."""
     lines = [
         "# Alert rules of the checkpointer, one for each kind of alarm; made by `python -m install.monitoring`.",
-        "# Severity `page` needs someone immediately; `warn` can wait until the morning.",
+        "# Severity `page` requires immediate action; `warn` can wait until the morning.",
         "groups:",
         "- name: hdfs-checkpointer",
         "  rules:",

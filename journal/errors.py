@@ -93,8 +93,8 @@ class UnknownOpcodeError(CorruptOpError):
 
 
 FOREIGN_OP_HINT = (
-    "No NameNode writes this operation below this header: the header was changed, or segments of two releases were "
-    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and specify that segment."
+    "NameNodes do not write this operation after this header: the header was changed, or segments of two releases "
+    "were joined. Compare the file with the same segment of the NameNode or of a JournalNode, and specify that segment."
 )
 
 

@@ -78,7 +78,7 @@ def parse_json(lines: Iterable[bytes], *, file: str = "") -> EditsDocument:
         if type(layout_version) is not int or len(header) != 1:
             raise ValueError(f"{_LAYOUT} is {layout_version!r}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        problem = f'the first line is not like {{"{_LAYOUT}":-63}}: {error!r}'
+        problem = f'the first line does not have the form {{"{_LAYOUT}":-63}}: {error!r}'
         raise EditsTextError(problem, file=file, line=number) from None
     return EditsDocument(layout_version, _ops(numbered, file))
 

@@ -41,7 +41,7 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
         if name is None:
             continue
         if name.last is not None and name.last < name.first:
-            raise SegmentError(f"the name ends with txid {name.last}, before its first", file=str(path))
+            raise SegmentError(f"the name ends with txid {name.last}, before its first txid", file=str(path))
         segments.append(EditLogSegment(name.first, name.last, path))
     return sorted(segments, key=lambda item: (item.first, item.in_progress, item.last or 0))
 
@@ -217,7 +217,9 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
     following = min(later, default=None)
     missing_to = wanted if following is None else min(following - 1, wanted)
     problem = f"gap in the edit log: no finalized segment contains txid {expected} .. {missing_to}"
-    problem += "; no later transaction is available" if following is None else f"; the next available is {following}"
+    problem += (
+        "; no later transaction is available" if following is None else f"; the next available txid is {following}"
+    )
     return TransactionGapError(expected, following, problem=problem)
 
 

@@ -140,7 +140,8 @@ class _Planner:
                 f"the transaction is {op.name}, which has no effect",
                 file=self._request.file,
                 txid=op.txid,
-                hint="Specify the operation that cannot be applied; the NameNode's or `merge`'s error gives its txid.",
+                hint="Specify the operation that cannot be applied; the error of the NameNode or of `merge` contains "
+                "its txid.",
             )
         else:
             self._leave_out(SkippedOp(op.txid, self._position, op))

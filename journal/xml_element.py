@@ -163,7 +163,7 @@ class XmlElement:
             EditsTextError: an element or text remains.
         """
         for tag, left in self._untaken.items():
-            raise left[0].fault(f"{self.tag} has an element {tag}, which belongs to no field")
+            raise left[0].fault(f"{self.tag} has an element {tag}, which does not belong to any field")
         if self._text.strip() and not self._read:
             raise self.fault(f"{self.tag} has text instead of elements")
         for child in self._children:

@@ -95,8 +95,8 @@ def _folder_faults() -> Iterator[None]:
 
 def _in_use(fault: StorageInUseError) -> StorageError:
     hint = (
-        "A JournalNode or a second `journalnode format` uses it. If a running JournalNode already has this journal, "
-        "change nothing. Otherwise, try again when that process has ended."
+        "A JournalNode or a second `journalnode format` uses the directory. If a running JournalNode already has this "
+        "journal, change nothing. Otherwise, try again when that process has ended."
     )
     return StorageError(fault.message, hint=hint)
 

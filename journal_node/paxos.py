@@ -118,7 +118,7 @@ def wants_download(
         known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
         return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:
-        problem = f"segment {own.first} up to txid {own.last} cannot be replaced by one up to txid {wanted.last}"
+        problem = f"segment {own.first} up to txid {own.last} cannot be replaced by a copy up to txid {wanted.last}"
         raise AssertionRemoteError(f"{problem}: the committed txid {committed} would be lost")
     if not own.in_progress:
         problem = f"segment {own.first} is finalized up to txid {own.last} and cannot end with txid {wanted.last}"

@@ -108,7 +108,7 @@ class RpcPeer:
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
             # The metrics must include all promises from before this node was wiped.
-            _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
+            _LOG.info("%s: the metrics of %s will be read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
 

@@ -77,7 +77,9 @@ def accept_recovery(
             download = DownloadReason.NOTHING
         replaces = False
         if download is not DownloadReason.NOTHING:
-            _LOG.info("%s: segment %s is fetched from %s, copy here: %s", journal.journal_id, wanted, from_url, own)
+            _LOG.info(
+                "%s: segment %s is fetched from %s, this node's copy: %s", journal.journal_id, wanted, from_url, own
+            )
             chunks = fetch(from_url, journal.require_formatted())
             segments.receive(names.download(first, request.epoch), chunks, checked_end(first, wanted.last))
             replaces = download is DownloadReason.REPLACEMENT or not _is_needless(journal, wanted, request.epoch)

@@ -147,7 +147,7 @@ def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: in
         return BatchDecision(JournalOutOfSyncError(f"txid {first_txid} cannot be written: no segment is open"))
     if segment.first != segment_txid:
         # This node may have missed both the end of one segment and the start of the next.
-        problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open here"
+        problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open on this JournalNode"
         return BatchDecision(JournalOutOfSyncError(problem), abort=True)
     if segment.next_txid != first_txid:
         problem = f"txid {first_txid} cannot be written: {segment.next_txid} must come next"
@@ -170,7 +170,7 @@ def check_range(first: int, last: int) -> None:
 def check_end(first: int, last: int, found_last: int) -> None:
     """Raise JournalOutOfSyncError if a segment does not end with the txid of its finalization."""
     if found_last != last:
-        problem = f"segment {first} cannot end with txid {last}: it is written up to txid {found_last} here"
+        problem = f"segment {first} cannot end with txid {last}: this JournalNode has it up to txid {found_last}"
         raise JournalOutOfSyncError(problem)
 
 
@@ -193,4 +193,4 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
         JournalOutOfSyncError: this copy might not be the copy to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
-        raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")
+        raise JournalOutOfSyncError(f"segment {first} was neither begun nor recovered on this node in epoch {epoch}")

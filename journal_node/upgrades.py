@@ -53,7 +53,7 @@ def recover(disk: JournalDisk) -> None:
     _LOG.warning("%s: an upgrade, a rollback or its end was interrupted; recovering from %s", disk.location, found)
     if found == _REMOVED_TMP:
         if has_current == has_previous:
-            raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} has to exist with {found}")
+            raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} must exist with {found}")
         _undo_or_drop(disk, found, keep=not has_current)
         return
     if has_previous:

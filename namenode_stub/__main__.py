@@ -58,7 +58,7 @@ def _config(conf_dir: Path) -> StubConfig:
     "--layout",
     default=NEWEST_LAYOUT.value,
     show_default=True,
-    help=f"Layout version, {MIN_MERGE_LAYOUT.value} to {NEWEST_LAYOUT.value}; -63 is that of Hadoop 2.7.",
+    help=f"Layout version, {MIN_MERGE_LAYOUT.value} to {NEWEST_LAYOUT.value}; -63 is the layout of Hadoop 2.7.",
 )
 @click.option("--force", is_flag=True, help="Delete existing data.")
 def format_command(conf_dir: Path, layout: int, force: bool) -> None:

@@ -299,7 +299,7 @@ Failure = tuple[str, str, Callable[[HaDemo, str], None]]
 
 FAILURES: tuple[Failure, ...] = (
     ("killed", "The active NameNode is killed[/] with SIGKILL", lambda demo, node: kill(demo.nodes[node])),
-    ("hangs", "It hangs[/] (SIGSTOP): its controller reports this, and the other one fences the NameNode", HaDemo.hang),
+    ("hangs", "It hangs[/] (SIGSTOP): its controller reports this, and the other controller fences it", HaDemo.hang),
     (
         "host lost",
         "Its host is lost,[/] NameNode and controller: the session in ZooKeeper must expire",

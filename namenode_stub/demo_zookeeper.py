@@ -59,7 +59,7 @@ def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None
     try:
         while not connected.wait(_POLL_SECONDS):
             if ended() or time.monotonic() > deadline:
-                raise DemoError(f"ZooKeeper at {hosts} does not serve")
+                raise DemoError(f"ZooKeeper at {hosts} does not answer")
     finally:
         client.stop()
         client.close()

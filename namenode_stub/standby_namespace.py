@@ -128,7 +128,7 @@ class StandbyNamespace:
                 until = "on" if gap.found is None else f"to {gap.found - 1}"
                 raise StorageError(
                     f"transactions from {gap.expected} {until} are missing in {self._source.location}",
-                    hint="This NameNode needs new storage from the active one: `namenode-stub bootstrap-standby`, "
+                    hint="This NameNode needs new storage from the active NameNode: `namenode-stub bootstrap-standby`, "
                     "which deletes existing storage with --force.",
                 ) from gap
 

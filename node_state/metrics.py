@@ -84,7 +84,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield from _phases(state)
     yield _counter(
         "transfer_bytes",
-        "Bytes of images and edits over HTTP since the start.",
+        "Bytes of images and edits transferred over HTTP since the start.",
         [(("sent",), now.counter.sent), (("received",), now.counter.received)],
         ("direction",),
     )
@@ -95,7 +95,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield from _targets(state.targets, now.now)
     yield _gauge(
         "archive_up",
-        "1 while the archive is filled, 0 while archiving fails.",
+        "1 while the archive is being filled, 0 while archiving fails.",
         None if state.archive is None else float(not state.archive.error),
     )
     yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])

@@ -111,11 +111,13 @@ class JournalNodeState:
     """
 
     address: str
-    answers: bool | None = gauge("journal_node_up", "1 for a JournalNode that answers, 0 for a silent one.", None)
+    answers: bool | None = gauge("journal_node_up", "1 if a JournalNode answers, 0 if it does not.", None)
     fault: str = ""
     last_txid: int = -1
     lag_transactions: int | None = gauge(
-        "journal_node_lag_transactions", "Transactions that other JournalNodes reported, but this one did not.", None
+        "journal_node_lag_transactions",
+        "Transactions that other JournalNodes reported, but not this JournalNode.",
+        None,
     )
 
 

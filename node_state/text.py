@@ -47,7 +47,7 @@ def _facts(state: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         f"{counted(state.get('checkpoints') or 0, 'checkpoint')}, {counted(state.get('failures') or 0, 'failure')}",
     )
     if shadow := state.get("shadow"):
-        last = f", the last one at txid {shadow['txid']}, {ago_text(shadow['comparedAt'], now)}"
+        last = f", the last image at txid {shadow['txid']}, {ago_text(shadow['comparedAt'], now)}"
         newest = last if shadow["compared"] else ""
         yield "shadow mode", f"{shadow['equal']} of {shadow['compared']} equal in 7 days{newest}"
     for target in state.get("targets") or ():

@@ -99,7 +99,7 @@ def _wanted_pieces(view: BranchView, query: ArchiveQuery, *, in_progress: bool) 
     ]
     if not pieces:
         raise SourceFileError(
-            f"{without_password(query.location)} has none of the wanted transactions of branch {view.branch}",
+            f"{without_password(query.location)} has none of the requested transactions of branch {view.branch}",
             hint="`checkpointer archive list` shows its content.",
         )
     return pieces

@@ -121,7 +121,7 @@ class HttpAuthenticator:
             login = Login(by.user_of(principal), principal, int((self._wall() + by.validity) * 1000))
             cookie = signed_cookie(login, by.secret)
         except ValueError as fault:
-            return self._refused(REFUSED, f"{principal} has no name here: {fault} (hadoop.security.auth_to_local)")
+            return self._refused(REFUSED, f"{principal} has no short name: {fault} (hadoop.security.auth_to_local)")
         self._logins.count("http", ACCEPTED)
         expires = formatdate(login.until / 1000, usegmt=True)
         g.headers.append(("WWW-Authenticate", f"Negotiate {reply}" if reply else "Negotiate"))

@@ -153,7 +153,7 @@ class ImageAdmission:
         """
         if not self._store.is_active():
             raise NotActiveError(
-                f"this NameNode is not active, expected the active one for txid {txid}",
+                f"this NameNode is not active, expected the active NameNode for txid {txid}",
                 hint="Upload to the active NameNode.",
             )
         with self._reservations.reserve(txid, kind):

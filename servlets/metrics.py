@@ -100,7 +100,7 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
     yield gauge("certificate_end_seconds", "Seconds until our own certificate expires.", lambda at: until(at.own_end))
     text = "Seconds until the first trusted certificate expires."
     yield gauge("trust_end_seconds", text, lambda at: until(at.anchors_end))
-    text = "1 while changed files cannot be used and the previous ones stay active."
+    text = "1 while changed files cannot be used and the previous files stay active."
     yield gauge("files_refused", text, lambda at: float(bool(at.fault)))
     handshakes = sorted(HANDSHAKES.counts().items())
     yield families.counter("tls_handshakes", "Handshakes by side and result.", handshakes, ("side", "result"))

@@ -86,7 +86,7 @@ def _property(rest: str, position: int) -> tuple[str, str, int]:
     pattern = _QUOTED if rest.startswith('"', position) else _UNQUOTED
     value = pattern.match(rest, position)
     if value is None:
-        raise MalformedObjectNameError(f"the quoted value of key {key[:80]!a} does not end")
+        raise MalformedObjectNameError(f"the quoted value of key {key[:80]!a} has no closing quote")
     return key, value[0], value.end()
 
 

@@ -62,8 +62,8 @@ RESTORE_TARGET = ConfigKey(
     "checkpointer.archive.restore-target",
     "10m",
     SECONDS,
-    "Maximum duration of the replay in a restore. The daemon archives another base image when the replay of the "
-    "edits since the last image would take longer, at this daemon's speed. Specific to the checkpointer.",
+    "Maximum duration of the replay during a restore. The daemon archives another base image when, at this daemon's "
+    "speed, a replay of the edits since the last image would take longer. Specific to the checkpointer.",
     least=0,
 )
 KEEP = ConfigKey(

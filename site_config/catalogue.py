@@ -66,12 +66,12 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "Size of edits that triggers a checkpoint.",
-        "Hadoop has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
+        "Hadoop has ignored this key since 2.0; use dfs.namenode.checkpoint.txns",
         ("fs.checkpoint.size", ""),
         ("dfs.namenode.checkpoint.size", ""),
     ),
     *_ignored(
-        "Directory for an additional image in the format before 2.4.",
+        "Directory for an additional image in the format of releases before Hadoop 2.4.",
         "that format is not written; `checkpointer image dump` converts an image to text",
         ("dfs.namenode.legacy-oiv-image.dir", ""),
     ),
@@ -146,7 +146,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.ha.log-roll.rpc.timeout", "20000"),
     ),
     *_ignored(
-        "Requests that a NameNode accepts in HA.",
+        "Conditions under which a NameNode in HA becomes active or answers reads.",
         "it affects only the NameNode",
         ("dfs.ha.nn.not-become-active-in-safemode", "false", ABSENT),
         ("dfs.ha.allow.stale.reads", "false"),

@@ -374,17 +374,18 @@ class _CheckpointReader(SettingsReader):
         """
         if both := self._shared_directory(found, _DATA_DIR, ""):
             problem = (
-                f"names {both}, which is also a DataNode's directory by {_DATA_DIR}: only one node on a host can use it"
+                f"names {both}, which {_DATA_DIR} also names as a DataNode's directory: only one node on a host can "
+                "use it"
             )
             self.settings.warn(self.settings.fault(name, problem))
         if self._role is Role.STANDBY and (both := self._shared_directory(found, keys.SHARED_EDITS_DIR.name, "")):
-            problem = f"names {both}, to which the active NameNode writes the edits by {keys.SHARED_EDITS_DIR.name}"
+            problem = f"names {both}, to which the active NameNode writes the edits ({keys.SHARED_EDITS_DIR.name})"
             raise self.error(name, problem)
         if self._role is not Role.SECONDARY:
             return
         for key in (keys.NAME_DIR, EDITS_DIR):
             if both := self._shared_directory(found, key.name, key.default):
-                raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
+                raise self.error(name, f"names {both}, which {key.name} assigns to a NameNode")
 
     def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
         """Return the first directory that `key` assigns to another node."""

@@ -47,7 +47,7 @@ STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",
     "20000",
     MILLISECONDS,
-    "Time limit for fetching the stacks of an unhealthy NameNode for the log; 0: the stacks are not fetched.",
+    "Time limit for fetching an unhealthy NameNode's thread stacks for the log; 0: the stacks are not fetched.",
     release2=ABSENT,
     least=0,
 )
@@ -111,7 +111,8 @@ HEALTH_TIMEOUT = ConfigKey(
     "ha.health-monitor.rpc-timeout.ms",
     "45000",
     MILLISECONDS,
-    "Time limit of a health check; after it, the NameNode is considered hung, and another NameNode becomes active.",
+    "Time limit of a health check; after this time, the NameNode is considered hung, and another NameNode becomes "
+    "active.",
     least=0.001,
 )
 HEALTH_RETRIES = ConfigKey(

@@ -332,7 +332,7 @@ def _policies(
         ),
         Resource.STATE: state,
         Resource.CONTROL: AccessPolicy(
-            own=True, lists=(administrators,), refusal="Only administrators may ask for changes"
+            own=True, lists=(administrators,), refusal="Only administrators may request changes"
         ),
         **protocols,
     }

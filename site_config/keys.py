@@ -68,7 +68,7 @@ CHECKPOINT_MAX_RETRIES = ConfigKey(
     "dfs.namenode.checkpoint.max-retries",
     "3",
     COUNT,
-    "Number of consecutive failed merges that the secondary tolerates; one more stops it.",
+    "Number of consecutive failed merges that the secondary tolerates; one more failure stops the secondary.",
     least=0,
 )
 CHECKPOINT_DIR = ConfigKey(
@@ -253,7 +253,7 @@ HA_LOG_ROLL_PERIOD = ConfigKey(
     "dfs.ha.log-roll.period",
     "120s",
     SECONDS,
-    "Age of a segment at which the standby requests a roll; 0 or less: never.",
+    "Age of an open segment at which the standby requests a roll; 0 or less: never.",
 )
 UPLOAD_PARALLELISM = ConfigKey(
     "checkpointer.upload.parallelism",
@@ -297,8 +297,8 @@ NAMESPACE_RPC_ADDRESS = ConfigKey(
     "",
     NAMES,
     "Addresses (host:port) at which reads are answered over ClientProtocol, for clients that accept an older state; "
-    "unset: no reads over RPC. If a standby runs in the place of a NameNode, it answers only clients that send a "
-    "state id at that NameNode's dfs.namenode.rpc-address, like an observer. Specific to the checkpointer.",
+    "unset: no reads over RPC. A standby that runs in place of a NameNode answers, at that NameNode's "
+    "dfs.namenode.rpc-address, only clients that send a state id, as an observer does. Specific to the checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
@@ -399,7 +399,7 @@ IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout",
     "60000",
     MILLISECONDS_OR_NONE,
-    "Time limit of connecting and of each read and write; 0 or less: unlimited.",
+    "Time limit for connecting and for each read and write; 0 or less: unlimited.",
 )
 IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec",
@@ -437,8 +437,8 @@ STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",
     SECONDS,
-    "Time limit of the shutdown of a daemon, JournalNode or stub after SIGTERM; after it, the process exits with "
-    "code 1. Specific to the checkpointer.",
+    "Time limit of the shutdown of a daemon, JournalNode or stub after SIGTERM; after this time, the process exits "
+    "with code 1. Specific to the checkpointer.",
     least=0.001,
 )
 TMP_DIR = ConfigKey(

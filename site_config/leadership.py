@@ -19,9 +19,8 @@ LOCK = ConfigKey(
     AUTO,
     text("lock"),
     "The lock by which the daemons of a cluster elect the daemon that makes checkpoints: `zookeeper`, "
-    "`file:///shared/lock` "
-    "on storage that all of them share, or `none`. `auto` is ZooKeeper if ha.zookeeper.quorum is set, else `none`. "
-    "Specific to the checkpointer.",
+    "`file:///shared/lock` on storage that all daemons share, or `none`. `auto` is ZooKeeper if ha.zookeeper.quorum is "
+    "set, else `none`. Specific to the checkpointer.",
 )
 REQUIRED = ConfigKey(
     "checkpointer.leader.required",

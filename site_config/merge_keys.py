@@ -33,7 +33,7 @@ IMAGE_COMPRESSION_CODEC = ConfigKey(
     "dfs.image.compression.codec",
     "org.apache.hadoop.io.compress.DefaultCodec",
     text("class"),
-    "The codec of compressed images; Lz4Codec and ZStandardCodec only if the NameNode's own image uses them.",
+    "The codec of compressed images; Lz4Codec and ZStandardCodec are used only if the NameNode's own image uses them.",
 )
 REPLICATION_MIN = ConfigKey(
     "dfs.namenode.replication.min", "1", COUNT, "Replay raises smaller replication factors to this value.", least=1
@@ -106,8 +106,8 @@ IMAGE_PARALLEL_COMPRESSED = ConfigKey(
     "checkpointer.image.parallel-compressed",
     "false",
     SWITCH,
-    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a stream of its own, "
-    "as NameNodes newer than 3.4.1 write them and load them in parallel; leave it off for older NameNodes. "
+    "Whether dfs.image.parallel.load also applies to compressed images. Each sub-section is then a separate "
+    "stream, which NameNodes newer than Hadoop 3.4.1 load in parallel; leave this key off for older NameNodes. "
     "Specific to the checkpointer.",
 )
 ENGINE = ConfigKey(
@@ -135,7 +135,7 @@ ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
     "",
     OPTIONAL_SWITCH,
     "Whether executors can access the storage directories under the same paths; unset: only with a local master. "
-    "Without shared storage, each host receives image and edits once and returns its parts through Spark. "
+    "Without shared storage, each host receives the image and the edits once and returns its parts through Spark. "
     "Specific to the checkpointer.",
 )
 ENGINE_SPARK_PARTITIONS = ConfigKey(
@@ -156,14 +156,14 @@ MEMORY = ConfigKey(
     "",
     OPTIONAL_BYTES,
     "Limit on the memory of all large arrays of the index, the edits and the sums of checkpointer.namespace.sums, at "
-    "least 64m. Arrays beyond the limit are in unnamed files, which the system flushes when it needs memory. Unset: "
-    "unlimited. Specific to the checkpointer.",
+    "least 64m. Arrays beyond the limit are stored in unnamed files, which the system writes to disk when it needs "
+    "memory. Unset: unlimited. Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(
     "checkpointer.memory.dir",
     "",
     paths("directory"),
-    "Directory of the files beyond checkpointer.memory and of large decompressed sections, on a disk and not in "
+    "Directory for arrays beyond checkpointer.memory and for large decompressed sections; on a disk, not in "
     "memory. Unset: the system's temporary directory. Specific to the checkpointer.",
 )
 

@@ -8,7 +8,7 @@ EDITS_DIR = ConfigKey(
     "dfs.namenode.edits.dir",
     "${dfs.namenode.name.dir}",
     text("URIs"),
-    "The NameNode's edits directories, in addition to the shared ones.",
+    "The NameNode's edits directories, in addition to the shared directories.",
 )
 EDITS_REQUIRED = ConfigKey(
     "dfs.namenode.edits.dir.required", "", text("URIs"), "Edits directories without which the NameNode stops."
@@ -17,7 +17,7 @@ EDITS_MINIMUM = ConfigKey(
     "dfs.namenode.edits.dir.minimum",
     "1",
     COUNT,
-    "Minimum number of edits directories that must work, in addition to the required ones.",
+    "Minimum number of edits directories that must work, in addition to the required directories.",
     least=0,
 )
 ROLL_SHARE = ConfigKey(

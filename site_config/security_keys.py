@@ -66,15 +66,11 @@ ENDPOINT_WHITELIST = ConfigKey(
     "hadoop.http.authentication.kerberos.endpoint.whitelist",
     "",
     NAMES,
-    "Paths of our kerberized web servers that need no login, such as /metrics; /health/* never needs one.",
+    "Paths of our kerberized web servers that need no login, such as /metrics; /health/* never needs a login.",
     release2=ABSENT,
 )
 TOKEN_VALIDITY = ConfigKey(
-    "hadoop.http.authentication.token.validity",
-    "36000",
-    SECONDS,
-    "Validity of the cookie of a login to a web server.",
-    least=1,
+    "hadoop.http.authentication.token.validity", "36000", SECONDS, "Validity of a web server's login cookie.", least=1
 )
 SIGNATURE_SECRET = ConfigKey(
     "hadoop.http.authentication.signature.secret.file",
@@ -91,7 +87,8 @@ CLIENT_ACL = ConfigKey(
     "*",
     _ACL,
     "In hadoop-policy.xml: users of ClientProtocol, at the stub and at a daemon that answers reads. For this and each "
-    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts, not .acl, lists hosts.",
+    "of the following keys, KEY.blocked lists users that are refused; the key with .hosts in place of .acl lists "
+    "hosts.",
 )
 NAMENODE_ACL = ConfigKey(POLICY_KEYS["NamenodeProtocol"], "*", _ACL, "Users that may act as the stub's checkpointer.")
 HA_SERVICE_ACL = ConfigKey(

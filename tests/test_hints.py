@@ -74,10 +74,11 @@ SAFE = {
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
+    "then restart them one after another, the standby first": "its order",
     # formats of storage, if nothing exists there
     "format only empty directories": "its precondition",
     "sets the files of this journal aside": "moved, not removed",
-    "second `journalnode format` uses it": "says who has it",
+    "second `journalnode format` uses the directory": "says who has it",
     "format --from-peers`": "refuses a journal that is there",
     "format --from-namenode`": "the same",
     "only if the journal is new": "its precondition",

@@ -32,9 +32,9 @@ from hadoop_common.names import VERSION
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Store another image if replay of the edits since the last image takes longer.",
+    help="Store another image if a replay of the edits since the last image would take longer than this time.",
 )
-@click.option("--immutable", is_flag=True, help="Only append, for stores with an object lock.")
+@click.option("--immutable", is_flag=True, help="Only append objects, for stores with an object lock.")
 @json_option
 def command(
     directory: Path,

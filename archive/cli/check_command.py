@@ -29,7 +29,7 @@ _MIN_AGE = 86_400.0
 @archive_options
 @click.option("--deep", is_flag=True, help="Replay the edits up to each image, and compare the result with the image.")
 @click.option("--repair", is_flag=True, help="Remove unlisted objects; rebuild damaged commits and archive.json.")
-@click.option("--immutable", is_flag=True, help="Remove nothing, for stores with an object lock.")
+@click.option("--immutable", is_flag=True, help="Do not remove any objects, for stores with an object lock.")
 @conf_option(required=False)
 @scratch_option
 @json_option

@@ -22,7 +22,7 @@ from hadoop_common.quantities import counted
 
 @click.command("drill")
 @configured_archive_options
-@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="Restore this moment instead of a random one.")
+@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="Restore this moment instead of a random moment.")
 @branch_option
 @conf_option(required=False)
 @scratch_option

@@ -51,7 +51,7 @@ def _content(catalogue: Catalogue) -> dict[str, Any]:
 def _print(catalogue: Catalogue) -> None:
     for name in sorted(catalogue.branches):
         step, view = catalogue.branches[name], view_of(catalogue, name)
-        origin = f", leaves {step.parent} after transaction {step.fork}" if step.parent else ""
+        origin = f", branches from {step.parent} after transaction {step.fork}" if step.parent else ""
         echo(f"branch {name}{origin}")
         for each in moments(view):
             echo(f"  every moment from transaction {each.start} to {each.stop - 1} can be restored")

@@ -26,7 +26,7 @@ from site_config.archive_settings import parse_rules
 @click.option("--dry-run", is_flag=True, help="Only list the objects that would be removed, and their size.")
 @json_option
 def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_json: bool) -> None:
-    """Remove base images and edits that no rule needs. The newest moment of each branch is always kept.
+    """Remove base images and edits that the rules do not require. The newest moment of each branch is always kept.
 
     \b
     Example: checkpointer archive prune --archive /backup/hdfs --keep "all for 7d, daily for 90d" --dry-run

@@ -91,7 +91,7 @@ def command(
     the restored files were deleted later, because DataNodes may have removed their blocks. Before a NameNode with
     DataNodes starts from OUT, read docs/runbook-deleted.md; keep this NameNode in safe mode.
 
-    --without undoes single transactions and keeps later changes. If a later operation would create something at a
+    --without undoes single transactions and keeps later changes. If a later operation would create an inode at a
     restored path, the command appends .undo-TXID to the new path. It omits operations that would delete restored files,
     and lists each change.
 

@@ -20,7 +20,7 @@ from hadoop_common.quantities import counted
     "--block-pool", required=True, metavar="ID", help="Block pool id of the cluster (blockpoolID in VERSION)."
 )
 @click.option("--to", "target", required=True, metavar="DIR_OR_URL", help="Directory or URL of the new archive.")
-@click.option("--immutable", is_flag=True, help="Only append, for stores with an object lock.")
+@click.option("--immutable", is_flag=True, help="Only append objects, for stores with an object lock.")
 @json_option
 def command(location: str, key_file: Path | None, block_pool: str, target: str, immutable: bool, as_json: bool) -> None:
     """Move the objects of one of several clusters in an archive to a new archive, with all archived moments.

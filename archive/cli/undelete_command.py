@@ -55,7 +55,7 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
         except NotOmittableError as fault:
             hint = (
                 f"`--before {removal.txid}` undoes an earlier removal; `checkpointer archive restore --txid "
-                f"{removal.txid - 1}` restores the state before this one."
+                f"{removal.txid - 1}` restores the state before this removal."
             )
             raise ArchiveError(fault.message, hint=hint) from fault
 

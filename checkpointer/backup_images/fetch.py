@@ -142,7 +142,7 @@ def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[s
     if written <= txid:
         return []
     lacking = counted(written - txid, "transaction")
-    note = f"the image of {source.http} lacks {lacking} that this NameNode, which is not active, has"
+    note = f"{source.http} is not active, and its image lacks {lacking} that this NameNode has in its edits"
     return [f"{note}: fetch again once an active NameNode sends its image"]
 
 

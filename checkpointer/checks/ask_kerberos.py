@@ -100,8 +100,8 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
             raise RpcError("the server refused the token (HTTP 401)", hint=hint)
         if answer.status == HTTPStatus.FORBIDDEN:
             hint = (
-                "A NameNode accepts images only from the principals of NameNodes, of the secondary with its configured "
-                "host, and from dfs.cluster.administrators."
+                "A NameNode accepts images only from the principals of NameNodes, from the principal of the secondary "
+                "with its configured host, and from dfs.cluster.administrators."
             )
             raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
 

@@ -83,7 +83,9 @@ def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
     # the daemons of a host usually share one key store, and read it as members of its group
     if material.pair_file is not None and material.pair_file.stat().st_mode & stat.S_IROTH:
         problem = f"{side}: every user may read the key store {material.pair_file}"
-        hint = f"chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, with the group of all its readers."
+        hint = (
+            f"Run chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, with a group of all its readers."
+        )
         yield TlsStep("mode of the key store", problem, hint, minor=True)
 
 

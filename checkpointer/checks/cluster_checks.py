@@ -19,8 +19,8 @@ _NEXT_SEGMENT_HINT = (
 )
 
 _FOREIGN_HINT = (
-    "Find out which cluster this configuration, its JournalNodes and this node's images belong to: run the check "
-    "version. Do not format a JournalNode, because its journal may be the last copy of the other namespace."
+    "Find out which cluster this configuration, its JournalNodes and this node's images belong to: run the "
+    "`version` check. Do not format a JournalNode, because its journal may be the last copy of the other namespace."
 )
 
 _TWO_ACTIVE_HINT = (
@@ -28,7 +28,7 @@ _TWO_ACTIVE_HINT = (
     "JournalNodes' logs name its address at the last update of lastPromisedEpoch. The other NameNode may hold the "
     "lock in ZooKeeper. Without JournalNodes, the writer is the holder of that lock (`checkpointer zkfc status`). "
     "Keep the writer running, and end the process of the other NameNode on its host. `hdfs haadmin -failover` does "
-    "not fence here: its target has to be a standby."
+    "not fence here, because its target must be a standby."
 )
 
 

@@ -75,8 +75,8 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "ha",
-        "Check the failover controllers and the logs of the NameNodes. Without failover controllers, `hdfs haadmin "
-        "-failover`, which fences, makes one NameNode active.",
+        "Check the failover controllers and the logs of the NameNodes. Without failover controllers, make one NameNode "
+        "active with `hdfs haadmin -failover`, which fences the other NameNode.",
         frozenset({FactGroup.NAMENODES}),
         check_ha,
         acts=True,

@@ -80,9 +80,9 @@ def _disorder(name: str, limits: AlarmLimits) -> str:
         return ""
     falling = MEASURED[name].falling
     if falling and limits.warning < limits.critical:
-        return f"{name}: --warning has to be at least --critical, because a smaller value is worse"
+        return f"{name}: --warning must be at least --critical, because a smaller value is worse"
     if not falling and limits.warning > limits.critical:
-        return f"{name}: --warning has to be at most --critical, because a larger value is worse"
+        return f"{name}: --warning must be at most --critical, because a larger value is worse"
     return ""
 
 

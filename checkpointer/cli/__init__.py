@@ -15,7 +15,7 @@ from hadoop_common.process_tuning import collect_garbage_rarely
 from hadoop_common.product import PACKAGE
 
 _COMMANDS = {
-    "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
+    "run": "Run as a daemon: make checkpoints when they are due, upload, serve HTTP.",
     "journalnode": "Run a JournalNode, or format its journals with its peers' namespace.",
     "zkfc": "Elect the active NameNode with ZooKeeper, as hdfs zkfc does.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",

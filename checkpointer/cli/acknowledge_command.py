@@ -13,7 +13,7 @@ from hadoop_common.cli.output import FiniteRange
 @click.option(
     "--minutes",
     type=FiniteRange(0, 30 * 24 * 60),
-    help="Longest duration (default: until the alarms end); 0 ends the acknowledgement.",
+    help="Maximum duration (default: until the alarms end); 0 ends the acknowledgement.",
 )
 @click.option("--reason", default="", help="The reason; required except to end the acknowledgement.")
 def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:

@@ -38,8 +38,8 @@ def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) ->
     """List all keys of Hadoop's checkpointing with status, value and source.
 
     A key is supported, ignored (with the reason) or refused. Unknown keys in the files are listed if they resemble one
-    of these keys. All faults are listed together. Exit code 0: the role can start with this configuration; 2: it
-    cannot.
+    of these keys. All faults are listed together. Exit code 0: the role can start with this configuration; 2: the role
+    cannot start.
 
     \b
     Example: checkpointer config --conf /etc/hadoop/conf --role secondary

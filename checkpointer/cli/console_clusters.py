@@ -92,7 +92,7 @@ class _Cluster:
             try:
                 self._read(warns=False)
             except ConfigurationError as error:
-                hint = f"Correct the configuration in {self._conf_dir}; the console reads it again by itself."
+                hint = f"Correct the configuration in {self._conf_dir}; the console then reads it again."
                 raise HdfsError(f"the configuration is faulty: {_joined(error)}", hint=hint) from error
         # nodes that do not require a login answer in any case
         with suppress(ConfigurationError):

@@ -26,8 +26,8 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
 
     The page shows the nodes that each configuration names, and the nodes in checkpointer.console.peers. The command
     queries them only while a browser shows the page. If one of several configurations is faulty, the page shows its
-    fault, and its nodes as soon as it is repaired. Clients are not authenticated: every client that reaches the server
-    by an address or name of this host can read the page. SIGTERM and SIGINT stop the server.
+    fault, and shows its nodes once the configuration is repaired. Clients are not authenticated: every client that
+    reaches the server by an address or name of this host can read the page. SIGTERM and SIGINT stop the server.
 
     \b
     Example: checkpointer console --conf /etc/hadoop/conf --conf /etc/hadoop/conf.backup

@@ -32,7 +32,7 @@ def command(conf_dir: Path, role: Role | None, days: float, as_json: bool) -> No
     """Show the daemon's checkpoints, uploads, failures, restarts, failovers, upgrades and set-backs.
 
     The running daemon reads the history from its storage directories (GET /history). Exit code 0: the daemon answers;
-    7: it does not.
+    7: the daemon does not answer.
 
     \b
     Example: checkpointer history --conf /etc/hadoop/conf --days 30

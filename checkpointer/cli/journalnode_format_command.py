@@ -35,7 +35,7 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
 
     A formatted journal is not changed. A journal with a damaged VERSION or damaged epochs is first moved to `damaged`
     in its folder, even while the JournalNode serves its other journals. At least a majority of all JournalNodes must
-    answer, because the node has to keep promises that it may have made before it lost its disk. The running JournalNode
+    answer, because the node must keep promises that it may have made before it lost its disk. The running JournalNode
     then fetches the finalized segments. It participates in recoveries once a new segment begins. With
     dfs.journalnode.enable.sync.format, a running JournalNode formats its journals automatically.
 

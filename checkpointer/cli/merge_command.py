@@ -99,7 +99,7 @@ def command(
     --allow-unknown-layout copies contents that it cannot interpret, and stops at an edit that affects them. Edits of an
     unknown layout are always refused.
 
-    Renames, snapshots and symlinks together can cause a namespace that a NameNode saves, but cannot load. The merge
+    Renames, snapshots and symlinks together can lead to a namespace that a NameNode can save, but not load. The merge
     heals such inconsistencies in the new image without losing a file or directory that has a path. It reports each
     inconsistency in one line, in the terms of `image verify` (--json: `healed`). --strict refuses inconsistencies with
     exit code 4 (3 if they are in the old image). --as-hadoop is for comparisons with Hadoop's own images.

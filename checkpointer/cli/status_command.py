@@ -49,7 +49,7 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
 
     \b
     Exit codes:
-      0  the daemon answers, ready or not, also if the configuration is faulty
+      0  the daemon answers, ready or not, even if the configuration is faulty
       2  no daemon answers, and the configuration is faulty or does not contain the daemon's address
       7  the daemon does not answer
 
@@ -57,7 +57,7 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
     Example: checkpointer status --conf /etc/hadoop/conf --watch
     """
     if as_json and watch is not None:
-        raise click.UsageError("--watch shows a screen; repeat the command with --json instead.")
+        raise click.UsageError("--watch and --json cannot be used together: repeat the command with --json instead.")
     daemon = find_daemon(conf_dir, role)
     while True:
         try:

@@ -26,7 +26,11 @@ from image_tools.cli.memory_options import memory_options
     help="What to rank; a directory counts the files directly in it.",
 )
 @click.option(
-    "--by", type=click.Choice(["length", "files"]), default="length", show_default=True, help="Bytes, or files."
+    "--by",
+    type=click.Choice(["length", "files"]),
+    default="length",
+    show_default=True,
+    help="Rank by bytes or by files.",
 )
 @click.option("-n", "--number", type=click.IntRange(1), default=10, show_default=True, help="Rows to print.")
 @memory_options("the arrays of the tree", configured=False)

@@ -45,8 +45,8 @@ _GRACE_SECONDS = 8.0
 _MIN_MEASURED = 10_000
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
-    "Check the daemon's log, and whether `checkpointer archive list` can read the archive; checkpoints and edits "
-    "continue."
+    "Check the daemon's log, and whether `checkpointer archive list` can read the archive; the daemon "
+    "continues to read edits and make checkpoints."
 )
 
 

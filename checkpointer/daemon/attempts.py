@@ -49,7 +49,7 @@ from servlets.status import TriggerResult, TriggerState
 _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
-_LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
+_LOCK_HINT = "Restore the service that stores the lock; `checkpointer check --only leader` shows its fault."
 _UPLOAD = "upload"
 
 

@@ -72,7 +72,7 @@ class LakeAppender:
             return
         module = self._module()
         if not module:
-            self._ended("no program that writes lakes is installed")
+            self._ended("the program that writes lakes is not installed")
             return
         try:
             folders = self._folders(role)
@@ -136,7 +136,9 @@ class LakeAppender:
                 self._state = replace(state, appended_at=self._wall(), appends=state.appends + 1, error="")
         if error:
             text = f"appending to the lake {lake} failed: {error}"
-            _LOG.error("%s", with_next(text, "Checkpoints continue; the next append adds what is missing."))
+            _LOG.error(
+                "%s", with_next(text, "Checkpoints continue; the next append adds the missing images and edits.")
+            )
         else:
             _LOG.info("appended to the lake %s", lake)
 

@@ -52,7 +52,7 @@ _MD5 = ".md5"
 _SLICE_SECONDS = 0.5
 _DIFFERENT_EXIT = 1
 _RETRIED = (
-    "The daemon retries. If that fails again, make sure that the host has free memory and space for temporary files, "
+    "The daemon retries. If the retry fails, make sure that the host has free memory and space for temporary files, "
     "and run `checkpointer image verify` on the NameNode's newest image."
 )
 
@@ -279,7 +279,7 @@ class ShadowComparer:
             observer=CancellableObserver(self._stopped),
         )
         if result.txid != txid:
-            hint = "The daemon retries; if that fails, check the edits that the daemon follows."
+            hint = "The daemon retries; if the retry fails, check the edits that the daemon reads."
             raise CheckpointError(f"the edits end at txid {result.txid}, expected {txid}", hint=hint)
 
     def _note(self, txid: int, address: str, finding: str) -> None:

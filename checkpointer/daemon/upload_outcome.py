@@ -38,7 +38,7 @@ _EXIT_CODES = {
 }
 _ROLLBACK_HINT = (
     "The daemon offers the rollback image again automatically. If no other upload to that NameNode is in progress, "
-    "fail over: it may remember a later image that it refused."
+    "fail over, because that NameNode may remember a later image that it refused."
 )
 
 
@@ -156,6 +156,6 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
             "automatically."
         )
     return (
-        "Nothing is lost: the image is stored on this host, and the daemon's next checkpoint makes a newer one. "
+        "Nothing is lost: the image is stored on this host, and the daemon's next checkpoint makes a newer image. "
         "Check the NameNode's log if that image is refused too."
     )

@@ -68,7 +68,8 @@ class DryRun:
         room = self.room
         if not room.enough:
             raise StorageError(
-                f"no space for {image_name(self.txid)}: {room.folder} needs {room.needed:,} bytes, has {room.free:,}",
+                f"no space for {image_name(self.txid)}: {room.folder} needs {room.needed:,} bytes, but only "
+                f"{room.free:,} are free",
                 hint="Free space on the disk; nothing was written.",
             )
 

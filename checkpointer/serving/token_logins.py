@@ -85,8 +85,8 @@ class TokenLogins:
             problem = "is unknown to this node" if secret is None else "has expired"
             raise ReadRefusedError(
                 STANDBY,
-                f"delegation token {ident.sequence_number} of {ident.owner} {problem}, as far as edits are applied: "
-                "ask the active NameNode",
+                f"delegation token {ident.sequence_number} of {ident.owner} {problem}, according to the edits "
+                "applied so far: ask the active NameNode",
             )
         try:
             user = self._user_of(ident.owner)

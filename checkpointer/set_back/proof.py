@@ -162,8 +162,10 @@ def prove(
             return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next((each.reason for each in found if each.reason), "the later edits contain no change that proves it")
-    return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image below them")
+    reason = next(
+        (each.reason for each in found if each.reason), "the later edits contain no change that proves the image"
+    )
+    return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image that precedes them")
 
 
 def runs_ending_at(

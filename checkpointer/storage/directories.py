@@ -165,7 +165,7 @@ class StorageDirectories(DirectorySet):
                 raise StorageError(
                     f"the usable directories contain no image, but {root}, which is not in use, may contain an "
                     f"image: {reason}",
-                    hint="Repair it, or omit it from the configuration to begin without it.",
+                    hint="Repair the directory, or omit it from the configuration to begin without it.",
                 )
 
     def unformat(self) -> None:

@@ -23,7 +23,7 @@ _NAMED: Final = "checkpointer-*"
 """Names of the files next to `current` that other packages write."""
 _HEAD: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*(\d{1,9})\b')
 _HEAD_BYTES: Final = 256
-_HINT: Final = "Install the release that wrote the file, or a newer one: docs/upgrade.md."
+_HINT: Final = "Install the release that wrote the file, or a newer release: docs/upgrade.md."
 
 
 class NewerFormatError(StorageError):

@@ -248,7 +248,8 @@ def _refuse_interrupted(directory: Path) -> None:
         if exists(directory / name):
             raise StorageError(
                 f"{directory / name} shows that an upgrade, rollback or import was interrupted",
-                hint="Do not change it: the NameNode of this directory completes or undoes it when it starts.",
+                hint="Do not change the directory: its NameNode completes or undoes the operation when the NameNode "
+                "starts.",
             )
 
 

@@ -26,7 +26,7 @@ _TAG = re.compile(r"<[^>]*>")
 _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 
 _HINTS = {
-    403: "Check that both sides belong to one cluster and upgrade, and that this host may transfer images.",
+    403: "Check that both sides belong to the same cluster and upgrade, and that this host may transfer images.",
     404: "Check that the address is the NameNode's HTTP address (dfs.namenode.http-address).",
     410: "Check the server's log for the cause, then try again.",
     503: "The server is busy or starting; try again later.",

@@ -223,7 +223,7 @@ class DiffDecoder:
         if has_unknown_fields(message):
             raise UnsupportedNamespaceError(
                 f"the snapshot diffs of inode {int(self._table.id[row])} ({self._place.file}, section {_SECTION}, "
-                f"offset {offset}) have fields this version does not know",
+                f"offset {offset}) have fields that are unknown to this version",
                 hint="Let a NameNode of the cluster's own release make this checkpoint.",
             )
 

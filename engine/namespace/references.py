@@ -153,7 +153,7 @@ class InodeReferences:
         if hub is not None and hub.dst_number != NEW and hub.dst_unknown:
             raise UnsupportedNamespaceError(
                 f"reference {hub.dst_number} to inode {int(self._table.id[row])} (section INODE_REFERENCE) has fields "
-                "this version does not know"
+                "that are unknown to this version"
             )
 
     def resolve(self, number: int, parent: int) -> int | WithName:
@@ -165,7 +165,7 @@ class InodeReferences:
         """
         row = self._load(self._base.reference(number).referredId)
         if row == NO_ROW or self.hub(row) is None:
-            raise InconsistentNamespaceError(f"reference {number} leads to an inode that does not exist")
+            raise InconsistentNamespaceError(f"reference {number} refers to an inode that does not exist")
         named = self._named.get(number)
         if named is None:
             self._place(row, parent)
@@ -183,7 +183,8 @@ class InodeReferences:
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             raise InconsistentNamespaceError(
                 f"inode {int(self._table.id[row])} has two names in snapshot {last_snapshot}",
-                hint="A NameNode that replays these edits also stops here: do not restart a running NameNode.",
+                hint="A NameNode that replays these edits also stops at this operation: do not restart a running "
+                "NameNode.",
             )
         self.remove_dst(hub)
         named = WithName(row, name, last_snapshot, parent)
@@ -271,7 +272,8 @@ class InodeReferences:
                 raise InconsistentNamespaceError(
                     f"a reference to inode {int(self._table.id[reference.row])} is in two places, so the edits do not "
                     "fit the image",
-                    hint="A NameNode that replays these edits also stops here: do not restart a running NameNode.",
+                    hint="A NameNode that replays these edits also stops at this operation: do not restart a running "
+                    "NameNode.",
                 )
             seen.add(reference)
             number = _number(reference)

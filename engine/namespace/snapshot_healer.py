@@ -160,7 +160,7 @@ class SnapshotHealer:
                 self._drop(use, "diff-deleted", "a removed directory in a deleted list was dropped")
             return
         for use in uses:
-            what = f"a snapshot of directory {self._id(use.directory)} leads to a removed inode, which was kept"
+            what = f"a snapshot of directory {self._id(use.directory)} refers to a removed inode, which was kept"
             self._note("diff-deleted", _DIFFS, row, self._path(use.directory, use.name), what)
             self._take_back_name(row, use)
         self._revive(row, uses[0].directory)

@@ -209,7 +209,7 @@ class SnapshotManager:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
         siblings = self._of.setdefault(directory_id, {})
         if name in siblings:
-            raise NamespaceError(f"directory {directory_id} has a snapshot {name.decode('utf-8', 'replace')!r} already")
+            raise NamespaceError(f"directory {directory_id} already has a snapshot {name.decode('utf-8', 'replace')!r}")
         number = self.next_id
         snapshot = Snapshot(number, directory_id, name, attributes)
         self._header.snapshotCounter = number + 1
@@ -230,7 +230,7 @@ class SnapshotManager:
         siblings = self._of[snapshot.root_id]
         if name in siblings:
             raise NamespaceError(
-                f"directory {snapshot.root_id} has a snapshot {name.decode('utf-8', 'replace')!r} already"
+                f"directory {snapshot.root_id} already has a snapshot {name.decode('utf-8', 'replace')!r}"
             )
         self.check_writable(snapshot)
         del siblings[snapshot.name]
@@ -242,7 +242,7 @@ class SnapshotManager:
         """Raise UnsupportedNamespaceError if the record has fields that this version does not know."""
         if not snapshot.is_known:
             raise UnsupportedNamespaceError(
-                f"snapshot {snapshot.id} ({self._file}, section {_SECTION}) has fields this version does not know"
+                f"snapshot {snapshot.id} ({self._file}, section {_SECTION}) has fields that are unknown to this version"
             )
 
     def encode(self) -> bytes:

@@ -337,7 +337,7 @@ class Tree:
             offset = self.base.inode_offset(int(self.table.slot[row]))
             raise UnsupportedNamespaceError(
                 f"inode {int(self.table.id[row])} ({self.path(row)}; {self.base.file}, section INODE, offset {offset}) "
-                "has fields this version does not know"
+                "has fields that are unknown to this version"
             )
 
     def touch(self, row: int) -> None:
@@ -350,7 +350,7 @@ class Tree:
         if self.table.slot[directory] >= 0 and self.base.has_unknown_fields(int(self.table.id[directory])):
             raise UnsupportedNamespaceError(
                 f"the entry of directory {self.path(directory)} ({self.base.file}, section INODE_DIR) "
-                "has fields this version does not know"
+                "has fields that are unknown to this version"
             )
         self.open_directory(directory)
         before = self.links.get(directory, name)

@@ -185,7 +185,9 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:
         # BlockManager.convertLastBlockToUnderConstruction does not open a full block, so FSDirTruncateOp stops
-        raise NamespaceError(f"block {last.block_id} of {op.src} would stay whole, so there is no block to recover")
+        raise NamespaceError(
+            f"block {last.block_id} of {op.src} would keep its full length, so there is no block to recover"
+        )
     elif table.block_type[row] == _STRIPED:
         # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
         raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")

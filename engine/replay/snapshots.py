@@ -177,11 +177,11 @@ def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
         raise NamespaceError(
-            f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
+            f"{namespace.tree.path(row)}: a NameNode of Hadoop 3.4 or newer only marks the snapshot "
             f"{name.decode('utf-8', 'replace')!r}, and an older NameNode removes it; it is unknown which NameNode "
             f"wrote this operation during the rolling upgrade",
-            hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode was of 3.4 or newer when the snapshot was "
-            f"deleted, otherwise to false, and try again.",
+            hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode ran Hadoop 3.4 or newer when the snapshot "
+            f"was deleted, otherwise to false, and try again.",
         )
 
 

@@ -41,7 +41,7 @@ def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
         if found is not None:
             holder = named(election.active_data(), settings)
             if holder is not None:
-                raise BreadcrumbKeptError(f"{holder['namenode']} has the lock, so a failover works")
+                raise BreadcrumbKeptError(f"{holder['namenode']} has the lock, so a failover is possible")
             try:
                 state = node_state(settings, last_active(found[0], settings).target).state
             except BreadcrumbError:

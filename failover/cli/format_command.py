@@ -23,7 +23,7 @@ def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -
 
     \b
     Example: checkpointer zkfc format --conf /etc/hadoop/conf
-    Exit codes: 0 done, 1 the znodes cannot be changed, 2 the znodes exist and stay, or faulty configuration,
+    Exit codes: 0 done, 1 the znodes cannot be changed, 2 the znodes exist and are kept, or faulty configuration,
     5 dfs.ha.automatic-failover.enabled is false, 6 ZooKeeper does not answer
     """
     from failover.cli.logged_in import confirmed, load_and_log_in

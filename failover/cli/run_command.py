@@ -16,7 +16,7 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 @conf_option(required=True)
 @logging_options
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
-    """Run next to this host's NameNode; make it active if no other NameNode is, after fencing the last active NameNode.
+    """Run next to this host's NameNode, and make it active, after fencing, if no other NameNode is active.
 
     The controller takes part in the election of Hadoop's controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC.
     Run a controller next to each NameNode, as the NameNode's user. SIGTERM stops the controller; another NameNode with

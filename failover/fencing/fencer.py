@@ -109,7 +109,7 @@ class Fencer:
                 str(method), False, f"bash cannot find the program {program}, or is not permitted to run it"
             )
         comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
-        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tried{comma}")
+        return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tested{comma}")
 
     def _unknown(self, program: str) -> bool:
         return run_command(["bash", "-c", 'type "$0"', program], name=program, seconds=self._seconds).code != 0
@@ -149,7 +149,9 @@ class Fencer:
         if ended[0] == 0:
             return FencingOutcome(str(method), True, f"{self._target.name} accepts our login, and has fuser")
         if ended[0] not in (None, _SSH_FAILED):
-            return FencingOutcome(str(method), False, f"{self._target.name} has no fuser; it is in the package psmisc")
+            return FencingOutcome(
+                str(method), False, f"{self._target.name} does not have fuser, which is in the psmisc package"
+            )
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _on_host(self, method: SshFencing, command: str) -> tuple[int | None, str]:

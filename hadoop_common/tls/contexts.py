@@ -141,7 +141,9 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
         elif not hit:
             kept.append(suite["name"])
     if not kept:
-        raise TlsSetupError("ssl.server.exclude.cipher.list leaves no cipher suite", hint="Exclude fewer.")
+        raise TlsSetupError(
+            "ssl.server.exclude.cipher.list leaves no cipher suite", hint="Exclude fewer cipher suites."
+        )
     context.set_ciphers(":".join(kept))
     return newest
 

@@ -30,18 +30,18 @@ class HandshakeError(ConnectionError):
 
 _VERIFY = {
     9: "its certificate is not valid yet: compare the clocks of both hosts",
-    10: "its certificate has expired: renew it there",
+    10: "its certificate has expired: renew it on that host",
     18: "its certificate is self-signed and not in our trust store: import it with keytool -importcert "
     "(ssl.client.truststore.location)",
     19: "the issuer of its certificate is not in our trust store: import it with keytool -importcert "
     "(ssl.client.truststore.location)",
-    23: "its certificate was revoked: renew it there",
+    23: "its certificate was revoked: renew it on that host",
 }
 _VERIFY |= {20: _VERIFY[19], 21: _VERIFY[19]}
 _NO_NAME = (62, 64)
 _NAME = re.compile(r"'(.*)'")
 _PLAIN = "it uses HTTP without TLS: dfs.http.policy and the address must agree on both sides"
-_OLD = "it supports neither TLS 1.2 nor 1.3: set hadoop.ssl.enabled.protocols, or use a newer Java there"
+_OLD = "it supports neither TLS 1.2 nor 1.3: set hadoop.ssl.enabled.protocols, or use a newer Java on that host"
 _WANTS_ONE = "it requires our certificate: name our key store in ssl-client.xml and set hadoop.ssl.require.client.cert"
 _DOUBTS = "it does not trust the certificate of this side: import its issuer into the other side's trust store"
 _REASONS = {

@@ -60,13 +60,13 @@ SERVER_FILE = ConfigKey(
     "dfs.https.server.keystore.resource",
     "ssl-server.xml",
     text("file"),
-    "The file in the same directory that names the key store and the trust store of servers.",
+    "File next to hdfs-site.xml that names the key store and the trust store of our servers.",
 )
 CLIENT_FILE = ConfigKey(
     "hadoop.ssl.client.conf",
     "ssl-client.xml",
     text("file"),
-    "The file in the same directory that names the stores for connections to servers.",
+    "File next to hdfs-site.xml that names the stores for connections to other servers.",
 )
 NEED_CLIENT_CERTIFICATE = ConfigKey(
     "dfs.client.https.need-auth", "false", SWITCH, "Whether our HTTPS servers require a certificate from their clients."
@@ -81,13 +81,13 @@ HOSTNAME_VERIFIER = ConfigKey(
     "hadoop.ssl.hostname.verifier",
     "DEFAULT",
     parsed("verifier", partial(_choice, Verifier)),
-    "Which names of servers are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
+    "Servers whose names are compared with their certificates: all, or all but localhost (DEFAULT_AND_LOCALHOST).",
 )
 ALLOW_ALL_HOSTS = ConfigKey(
     "checkpointer.tls.allow-all-hosts",
     "false",
     SWITCH,
-    "Whether the verifier ALLOW_ALL is accepted, with which any trusted server can impersonate any other. "
+    "Whether the ALLOW_ALL verifier is accepted, with which any trusted server can impersonate any other. "
     "Specific to the checkpointer.",
 )
 PROTOCOLS = ConfigKey(

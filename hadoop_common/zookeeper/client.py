@@ -153,7 +153,7 @@ def unavailable_error(
     hint = f"Check that a majority of the servers in {address.named_by} is up."
     if died:
         problem += f" ({died})"
-        hint = "The log has the cause; the connection is retried."
+        hint = "The log contains the cause; the connection is retried."
     elif reason:
         problem += f" ({reason})"
         hint = "Check the stores that hadoop.zk.ssl.* names, and that ZooKeeper's port uses TLS."
@@ -173,7 +173,7 @@ class ZnodeAcl:
 
     def __str__(self) -> str:
         if self.entries is None:
-            return f"the ACL of {self.path} decides and is not readable with our login"
+            return f"the ACL of {self.path} applies, and our login cannot read this ACL"
         return f"{self.path} has the ACL {','.join(map(_entry, self.entries)) or '(nobody)'}"
 
 

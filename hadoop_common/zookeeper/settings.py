@@ -34,7 +34,7 @@ SESSION_TIMEOUT = ConfigKey(
     "ha.zookeeper.session-timeout.ms",
     "10000",
     MILLISECONDS,
-    "After this time without contact, another controller or leader takes over.",
+    "Session timeout: after this time without contact, another controller or leader takes over.",
     least=0.1,
     release2="5000",
 )

@@ -147,5 +147,5 @@ def _warn_once() -> None:
         _warned.add("compiling")
         _LOG.warning(
             "compiling kernels for a large namespace: this takes about two minutes on one core, once per installation "
-            "and kind of CPU; `checkpointer compile` does so beforehand"
+            "and kind of CPU; `checkpointer compile` compiles them in advance"
         )

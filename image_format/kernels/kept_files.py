@@ -56,7 +56,9 @@ class KernelFiles(FunctionCache):
         self._folder = Path(self.cache_path)
         file = self._cache_file
         if not all(hasattr(file, name) for name in _PRIVATE):
-            raise RuntimeError("this version of Numba stores kernels in files whose names cannot contain a stamp")
+            raise RuntimeError(
+                "this version of Numba stores kernels in files whose names cannot contain the stamp of the sources"
+            )
         self._base = file._index_name.removesuffix(".nbi")
         self._digest = hashlib.sha256(stamp.encode()).hexdigest()[:16]
         file._source_stamp = stamp

@@ -34,12 +34,12 @@ from image_tools.loadable import check_loadable
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help=f"Layout version of DST, {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value} (default: that of SRC).",
+    help=f"Layout version of DST, {MIN_MERGE_LAYOUT.value} .. {NEWEST_LAYOUT.value} (default: the version of SRC).",
 )
 @click.option(
     "--codec",
     metavar="NAME",
-    help=f"Codec of DST: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name (default: that of SRC).",
+    help=f"Codec of DST: {', '.join(CODEC_SHORT_NAMES)}, or Hadoop's class name (default: the codec of SRC).",
 )
 @click.option(
     "--sub-sections",

@@ -38,11 +38,11 @@ def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_
     """Compare two images by meaning; exit with code 0 if they are equal, with 1 if they differ.
 
     The comparison ignores the order of records, serial numbers of the string table, and compression. Below a renamed
-    directory, and below a deleted directory in a snapshot, the command lists only inodes that have changed themselves.
+    directory, and below a deleted directory in a snapshot, the command lists only inodes that have themselves changed.
 
     Before layout -66, operations on snapshots have no time. A NameNode that replays them sets the modification time of
-    the directory and its snapshots to the time of its own clock. In Hadoop 3.4 and newer, ordered deletion does so for
-    the snapshots that it marks. --ignore-replay-times ignores these times.
+    the directory and its snapshots to the time of its own clock. In Hadoop 3.4 and newer, ordered deletion sets the
+    times of the snapshots that it marks in the same way. --ignore-replay-times ignores these times.
 
     \b
     Example: checkpointer image diff fsimage_0000000000000000042 fsimage_0000000000000000099

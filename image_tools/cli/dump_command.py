@@ -33,7 +33,7 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
     type=click.Choice(["xml", "delimited", "json", "distribution", "corruption"]),
     default="xml",
     show_default=True,
-    help="xml, delimited, distribution (files by size) or corruption (missing inodes) like the OfflineImageViewer, "
+    help="xml, delimited, distribution (files by size) or corruption (missing inodes) as in the OfflineImageViewer, "
     "or one JSON object for each record.",
 )
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
@@ -41,10 +41,11 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
 @click.option(
     "--release",
     type=click.Choice(_RELEASES),
-    help="xml: release of the format (default: that of the image; 2.7 is 2.7.3, 3.x is 3.4.1); delimited: 2.7 or 3.x.",
+    help="xml: release of the format (default: the image's release; 2.7 is 2.7.3, 3.x is 3.4.1); delimited: 2.7 or "
+    "3.x.",
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: column separator (default: tab).")
-@click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always has one.")
+@click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always prints it.")
 @click.option("--storage-policy", is_flag=True, help="delimited of 3.x: add the storage policy id (oiv -sp).")
 @click.option("--ec-policy", is_flag=True, help="delimited of 3.x: add the erasure coding policy (oiv -ec).")
 @click.option(
@@ -66,7 +67,7 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
 @click.option(
     "--human-readable",
     is_flag=True,
-    help="distribution: print ranges such as (2 MB, 4 MB], like -format of Hadoop 3.x.",
+    help="distribution: print ranges such as (2 MB, 4 MB], as -format of Hadoop 3.x does.",
 )
 @memory_options("the paths in delimited rows", configured=False)
 def command(

@@ -53,7 +53,7 @@ _BEYOND_REPAIR = (
     type=click.IntRange(min=0),
     default=_LISTED,
     show_default=True,
-    help="Number of findings to list for each kind; counts and the report include all.",
+    help="Number of findings to list for each kind; counts and the report include all findings.",
 )
 @json_option
 @memory_bound

@@ -70,9 +70,7 @@ _RULES = (
         LayoutVersion.QUOTA_BY_STORAGE_TYPE,
         loads_from=_ALWAYS,
     ),
-    _LossRule(
-        kernels.DIFF_BLOCKS, "file diffs with a block list of their own", LayoutVersion.TRUNCATE, loads_from=_ALWAYS
-    ),
+    _LossRule(kernels.DIFF_BLOCKS, "file diffs with separate block lists", LayoutVersion.TRUNCATE, loads_from=_ALWAYS),
     _LossRule(kernels.WIDE_REPLICATION, "files with a replication above 2047", _EC, fits_before=True),
 )
 

@@ -137,7 +137,7 @@ def check_loadable(
 def _check_names(image: ImageFile) -> None:
     for entry in () if is_unknown(image.layout_version) else image.summary.sections:
         if not is_known_section(entry.name):
-            what = f"no NameNode knows a section named {str(entry.name)!r}"
+            what = f"NameNodes do not support a section named {str(entry.name)!r}"
             raise _whole(image, entry.name).error(RecordError, what, entry.offset, _HINT)
 
 

@@ -88,16 +88,16 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "string-gap",
         _W,
-        "ids of strings are missing, and NameNodes of 2.7 to 2.9 and 3.0 do not load the image",
+        "ids of strings are missing, and Hadoop 2.7 to 2.9 and 3.0 NameNodes do not load the image",
         "strings unknown-SERIAL are added",
     ),
-    ("string-twice", _E, "two strings have the same id", "the last one is kept"),
+    ("string-twice", _E, "two strings have the same id", "the last string is kept"),
     ("string-mask", _E, "maskBits is larger than 3", ""),
     # INODE
     ("inode-count", _E, "numInodes is not the number of records", "corrected"),
     ("inode-last-id", _E, "lastInodeId is lower than the largest inode id", "raised"),
     ("inode-root", _E, "the root is missing or not a directory", ""),
-    ("inode-twice", _E, "two records have the same inode id", "the last one is kept, as in a NameNode"),
+    ("inode-twice", _E, "two records have the same inode id", "the last record is kept, as in a NameNode"),
     ("inode-id", _W, "an inode id is in the reserved range (below 16385)", ""),
     ("inode-kind", _E, "the type and the message in the record differ", "the type is set to match the message"),
     ("inode-user", _E, "the owner's serial is not in the string table", "a user unknown-SERIAL is added"),
@@ -129,7 +129,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "inode-name",
         _E,
         "a name is empty or has a slash, or the root has a name",
-        "it becomes inode-ID, or empty for the root",
+        "the name becomes inode-ID, or empty for the root",
     ),
     (
         "inode-unreachable",
@@ -159,7 +159,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("dir-reference-range", _E, "a reference number is not in INODE_REFERENCE", "dropped"),
     ("dir-reference-twice", _E, "a reference is used twice", "the first use is kept"),
     # INODE_REFERENCE
-    ("reference-inode", _E, "a reference does not lead to an inode", "dropped with its use"),
+    ("reference-inode", _E, "a reference does not refer to an inode", "dropped with its use"),
     ("reference-dst-twice", _E, "an inode has two DstReferences", "the first is kept"),
     ("reference-name-twice", _E, "two WithName references have the same inode and lastSnapshotId", "the first is kept"),
     (
@@ -189,7 +189,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-root-other", _I, "a root diff belongs to a snapshot of another directory (Hadoop 3 can cause this)", ""),
     ("diff-snapshot", _W, "a diff belongs to a missing snapshot", ""),
     ("diff-created", _E, "a created name does not exist", "dropped"),
-    ("diff-created-order", _W, "created names are not in order, or one is listed twice", "sorted, each once"),
+    ("diff-created-order", _W, "created names are not in order, or a name is listed twice", "sorted, each once"),
     ("diff-deleted", _E, "a deleted inode is not in the image", "dropped"),
     (
         "diff-deleted-twice",
@@ -220,7 +220,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ),
     # SECRET_MANAGER, CACHE_MANAGER, ERASURE_CODING
     ("secret-count", _E, "numKeys or numTokens is not the number of records", "corrected"),
-    ("secret-key-twice", _W, "two master keys have the same id", "the last one is kept"),
+    ("secret-key-twice", _W, "two master keys have the same id", "the last key is kept"),
     ("secret-token-twice", _E, "a delegation token is listed twice", "the first is kept"),
     ("secret-token-key", _W, "the master key of a token is missing; a NameNode drops the token", "dropped"),
     ("secret-counter", _W, "a counter is lower than a number in use", "raised"),

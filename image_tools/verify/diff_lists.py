@@ -224,7 +224,7 @@ class DiffListCheck:
         by_name: dict[bytes, pb.CreatedListEntry] = {}
         keys = [name_key(entry.name) for entry in created]
         if any(a >= b for a, b in itertools.pairwise(keys)):
-            text = f"created names of directory {self._inode} are out of order, or one is listed twice"
+            text = f"created names of directory {self._inode} are out of order, or a name is listed twice"
             self._add("diff-created-order", text)
             self._changed = True
         for entry in created:

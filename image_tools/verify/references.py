@@ -81,11 +81,11 @@ class ReferenceCheck:
             if kind < 0:
                 code, text = "record-damaged", "the record is not an INodeReference that a NameNode writes"
             elif slot < 0:
-                code, text = "reference-inode", f"reference {number} does not lead to an inode"
+                code, text = "reference-inode", f"reference {number} does not refer to an inode"
             elif self.owner[number] < 0 and self.listed[number] < 0:
                 code, text = "reference-unused", f"reference {number} is not used"
             elif owner[slot] >= 0 and slot not in in_tree:
-                code, text = "dir-child-referenced", f"reference {number} leads to a plain child of a directory"
+                code, text = "dir-child-referenced", f"reference {number} refers to a plain child of a directory"
             else:
                 key = (slot, -1 if kind == DST else int(self.snapshots[number]))
                 if key in seen:

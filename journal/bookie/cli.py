@@ -23,7 +23,7 @@ def command() -> None:
 @command.command("run")
 @click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Directory of the journal.")
 @click.option("--zookeeper", "hosts", required=True, metavar="HOST:PORT,…", help="The ZooKeeper servers.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind and register.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind to and to register.")
 @click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 chooses a free port.")
 @click.option("--ledgers", "root", default="/ledgers", show_default=True, help="Root znode of the ledgers.")
 @click.option(
@@ -86,7 +86,7 @@ def run(
         registration.start()
         stack.callback(registration.stop)
         turned.append(registration)
-        echo(f"bookie {bookie_id} serves, for development and tests only")
+        echo(f"bookie {bookie_id} is running, for development and tests only")
         while not stop.wait(0.5):
             if bookie.failure is not None:
                 raise storage_fault(directory, bookie.failure)

@@ -113,7 +113,7 @@ class LedgerStore:
 
     def _not_set_up(self) -> BookKeeperError:
         hint = "Start the bookies, or set dfs.namenode.bookkeeperjournal.zk.availablebookies to their znode."
-        return BookKeeperError("BookKeeper is not set up here", file=self._root, hint=hint)
+        return BookKeeperError("BookKeeper is not set up in this ZooKeeper", file=self._root, hint=hint)
 
     def _forget(self, path: str) -> None:
         try:

@@ -129,7 +129,7 @@ class SegmentLedgers:
             if data != _DOOMED:
                 try:
                     if self._client.recover(ledger_id).last >= 0:
-                        _LOG.warning("%s: ledger %d has entries but no name; keeping it", self._location, ledger_id)
+                        _LOG.warning("%s: ledger %d has entries but no name, and is kept", self._location, ledger_id)
                         return
                 except NoLedgerError:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)

@@ -69,7 +69,8 @@ ACL = ConfigKey(
     "checkpointer.bookkeeper.zk.acl",
     "",
     text("ACL"),
-    "ACL of the journal's znodes, as in ha.zookeeper.acl; unset leaves them open to all. Specific to the checkpointer.",
+    "ACL of the journal's znodes, as in ha.zookeeper.acl; if unset, all clients may access them. Specific to the "
+    "checkpointer.",
 )
 AUTH = ConfigKey(
     "checkpointer.bookkeeper.zk.auth",

@@ -61,20 +61,22 @@ def command(
     have another writer.
 
     DST receives the namespace of SRC. A quorum, and hand-written JSON without journal.json, do not record a namespace:
-    name a VERSION file that does. After a failure, DST is incomplete: repeat the command with --resume, or with --force
-    to start over.
+    specify a VERSION file with --version-file. After a failure, DST is incomplete: repeat the command with --resume, or
+    with --force to start over.
 
     \b
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits
               checkpointer edits convert bookkeeper://zk:2181/hdfsjournal "qjournal://a:8485;b:8485;c:8485/ns1"
 
-    Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not fitting; 5 unknown layout;
+    Exit codes: 0 done; 2 usage error; 4 edits damaged, missing or not matching; 5 unknown layout;
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if first is not None and last is not None and first > last:
         raise click.UsageError(f"--from {first} is after --to {last}.")
     if force and resume:
-        raise click.UsageError("--force and --resume exclude each other: --force starts over, and --resume continues.")
+        raise click.UsageError(
+            "--force and --resume cannot be used together: --force starts over, and --resume continues."
+        )
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         _refuse_file(source)
@@ -165,8 +167,10 @@ def _warn_of_seen_txid(target: Journal, last: int) -> None:
         return
     seen = read_seen_txid(target.folder / SEEN_TXID)
     if seen > last:
-        note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this transaction."
-        ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
+        note = f"{SEEN_TXID} in DST is {seen}; a NameNode does not start from a copy that ends before this transaction."
+        ends = (
+            "" if target.holds_images() else f" To end the copy at {last}, copy again with --force instead of --resume."
+        )
         echo(f"note: {note}{ends}", err=True)
 
 

@@ -123,7 +123,7 @@ class SegmentRecovery:
             copies = self._source(url), self._source(self._url(peer.name, own))
             if not same_transactions(*copies, self._first, chosen.segment.last):
                 problem = (
-                    f"{peer.name} has other transactions than {chosen.node}, but the same number of them, so "
+                    f"{peer.name} has as many transactions as {chosen.node}, but with different contents, so "
                     "it would keep its copy"
                 )
                 raise NodeLeftOutError(problem, txid=self._first)

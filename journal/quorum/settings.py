@@ -25,7 +25,7 @@ MAX_TAIL_TRANSACTIONS = ConfigKey(
     "dfs.ha.tail-edits.qjm.rpc.max-txns",
     "5000",
     TRANSACTIONS,
-    "Transactions per request to the caches of JournalNodes, if the open segment is also read.",
+    "Maximum number of transactions per request to the caches of JournalNodes, if the open segment is also read.",
     release2=ABSENT,
     least=1,
 )
@@ -56,11 +56,11 @@ HTTP_READ = ConfigKey(
 READER_KEYS = keys_in(globals())
 
 
-_WRITER = "Quorum journals, the NameNode's side."
+_CALL = "Timeout of a writer's call to JournalNodes."
 
 
 def _call(name: str, default: str) -> ConfigKey[float]:
-    return ConfigKey(f"dfs.qjournal.{name}.timeout.ms", default, MILLISECONDS, _WRITER)
+    return ConfigKey(f"dfs.qjournal.{name}.timeout.ms", default, MILLISECONDS, _CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,17 @@ class QuorumSettings:
     finalize_segment: float = bound(_call("finalize-segment", "120000"))
     get_journal_state: float = bound(_call("get-journal-state", "120000"))
     new_epoch: float = bound(_call("new-epoch", "120000"))
-    operations: float = bound(ConfigKey("dfs.qjm.operations.timeout", "60s", MILLISECONDS, _WRITER, release2=ABSENT))
+    operations: float = bound(ConfigKey("dfs.qjm.operations.timeout", "60s", MILLISECONDS, _CALL, release2=ABSENT))
     http_open: float = bound(HTTP_OPEN)
     http_read: float = bound(HTTP_READ)
-    queue_limit: int = bound(ConfigKey("dfs.qjournal.queued-edits.limit.mb", "10", MEGABYTES, _WRITER))
+    queue_limit: int = bound(
+        ConfigKey(
+            "dfs.qjournal.queued-edits.limit.mb",
+            "10",
+            MEGABYTES,
+            "Maximum size of the edits that a writer queues for one JournalNode.",
+        )
+    )
     tail_in_progress: bool = bound(TAIL_IN_PROGRESS)
     max_tail_transactions: int = bound(MAX_TAIL_TRANSACTIONS)
 

@@ -12,7 +12,7 @@ from pipeline.cli.spark_command import context_for
 
 
 @click.command("export")
-@click.option("--table", default="inodes", show_default=True, help="Table of the data source `fsimage`.")
+@click.option("--table", default="inodes", show_default=True, help="Table of the `fsimage` data source.")
 @click.option("--columns", help="Comma-separated names of columns (default: all).")
 @click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True)
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
@@ -33,7 +33,7 @@ def command(
     """Write a table of IMAGE, a file or a storage directory, as the new folder OUT of Parquet files.
 
     With full paths, the table has the same content as the output of `hdfs oiv -p Delimited`. Workers of a cluster must
-    see IMAGE and OUT at the same paths. For other file systems, use `spark.read.format("fsimage")`.
+    be able to access IMAGE and OUT under the same paths. For other file systems, use `spark.read.format("fsimage")`.
 
     \b
     Example: checkpointer export /data/nn/current inodes.parquet --columns path,length,owner

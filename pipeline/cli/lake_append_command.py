@@ -45,7 +45,7 @@ class _Request:
             UsageError: options contradict each other, or the lake or its input is missing.
         """
         if (self.archive is None) != (self.as_of is None) or (self.archive and self.image):
-            raise click.UsageError("--archive needs --as-of, and excludes --image")
+            raise click.UsageError("--archive requires --as-of, and cannot be used with --image")
         _check_tables(self.tables)
         conf_dir, named = self.conf_dir, self.image or self.edits or self.archive
         job = configured_job(conf_dir) if conf_dir and not named else LakeJob(None, ())
@@ -75,7 +75,7 @@ class _Request:
 @click.option("--archive", metavar="DIR_OR_URL", help="Append a past image that this archive restores, with --as-of.")
 @click.option("--as-of", metavar="MOMENT", help="Moment of --archive: a txid, or a time such as 2026-11-28T14:03:00Z.")
 @click.option("--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive.")
-@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the one in VERSION).")
+@click.option("--cluster", default="", metavar="NAME", help="Name of the cluster (default: the cluster in VERSION).")
 @click.option(
     "--table", "tables", multiple=True, metavar="NAME", help="Table of the image to append (default: all but blocks)."
 )
@@ -91,9 +91,9 @@ def command(as_json: bool, **given: Any) -> None:
 
     With --conf, the command appends the newest image and all finalized segments of the configured directories to
     checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports. LAKE may be a URI of any
-    file system that the `deltalake` library supports, such as hdfs:// and s3://. To use the address of an HDFS with
-    high availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append
-    at the same time.
+    file system that the `deltalake` library supports, such as hdfs:// and s3://. To use the logical address of an HDFS
+    cluster with high availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes
+    may append at the same time.
 
     \b
     Examples:

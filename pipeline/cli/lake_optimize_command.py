@@ -21,7 +21,7 @@ def command(hours: int | None, as_json: bool, lake: str) -> None:
     """Join small files of LAKE, and delete files that no table refers to any more.
 
     `lake append` joins the files of each day once the day is over, and deletes files when it removes images. This
-    command does both for all tables, and removes the files that killed appends left.
+    command does both for all tables, and removes the files of killed appends.
 
     \b
     Example: checkpointer lake optimize hdfs://nn/warehouse/hdfs

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def command(
     cluster: str, last: int, since: str | None, depth: int, top: int, audit: tuple[Path, ...], as_json: bool, lake: str
 ) -> None:
-    """Report growth over the newest images of LAKE, and operations by day and user since the oldest of them.
+    """Report growth over the newest images of LAKE, and operations by day and user since the oldest of these images.
 
     The counts of a directory include everything below it. Rows are sorted by their change from the oldest to the newest
     image; --json contains the totals of every image, and each user's operations of every day. Edits contain only the

@@ -175,7 +175,7 @@ def command(
     """
     kind = "json" if as_json else kind
     if before and reports:
-        raise click.UsageError("--since-last excludes --before")
+        raise click.UsageError("--since-last and --before cannot be used together")
     _check_sections(only, {"--before": "".join(before) or reports or "", "--edits": edits, "--paths": str(paths or "")})
     rules = None if paths is None else _path_rules(paths)
     for each in out:

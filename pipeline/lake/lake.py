@@ -188,6 +188,6 @@ def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:
     chosen = chosen or (present[0] if present else DEFAULT_CLUSTER)
     if not CLUSTER.fullmatch(chosen):
         raise LakeError(
-            f"{chosen!r} cannot be a cluster's name", hint="Use letters, digits, '.', '_' and '-' in --cluster."
+            f"{chosen!r} is not a valid cluster name", hint="Use letters, digits, '.', '_' and '-' in --cluster."
         )
     return chosen

@@ -45,6 +45,7 @@ def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:
     for row in given.to_pylist():
         if known.get(row["txid"], row) != row:
             raise LakeError(
-                f"{name}: transaction {row['txid']} differs from the one in the lake: the NameNode was set back",
+                f"{name}: transaction {row['txid']} differs from the same transaction in the lake: "
+                "the NameNode was set back",
                 hint=_HINT,
             )

@@ -31,7 +31,7 @@ EDITS = Table(
         Column(
             "time",
             TIMESTAMP,
-            "Time of logging, if the operation has one; OP_TIMES has none, and its times come from a client.",
+            "Time of logging, if the operation contains this time; the times in OP_TIMES come from a client.",
             f"{_OP}.*.{{mtime,timestamp}}",
             "time, UTC",
         ),
@@ -52,7 +52,12 @@ EDITS = Table(
             f"{_OP}.*.permissions.mode",
             "mode",
         ),
-        Column("client_name", pa.string(), "Client that holds the lease afterwards.", f"{_OP}.AddCloseOp.clientName"),
+        Column(
+            "client_name",
+            pa.string(),
+            "Client that holds the lease after the operation.",
+            f"{_OP}.AddCloseOp.clientName",
+        ),
         Column("client_machine", pa.string(), "Machine of that client.", f"{_OP}.AddCloseOp.clientMachine"),
         Column(
             "length",

@@ -52,7 +52,8 @@ SNAPSHOTS = Table(
         Column(
             "deleted",
             pa.bool_(),
-            "Whether the snapshot is deleted but waits for older ones (dfs.namenode.snapshot.deletion.ordered).",
+            "Whether the snapshot is deleted but waits for the deletion of older snapshots "
+            "(dfs.namenode.snapshot.deletion.ordered).",
             f"{_SNAPSHOT}.root.directory.xAttrs hdfs.snapshot.deleted",
             nullable=False,
         ),
@@ -86,11 +87,18 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "block_count",
             pa.int32(),
-            "Number of blocks in the diff: those of a file that was truncated or appended to after the snapshot.",
+            "Number of blocks in the diff, which lists the blocks of a file that was truncated or appended to after "
+            "the snapshot.",
             f"{_FILE}.blocks",
         ),
-        Column("block_bytes", pa.int64(), "Sum of their sizes without deleted blocks.", f"{_FILE}.blocks", "bytes"),
-        Column("block_ids", pa.list_(pa.int64()), "Their block ids.", f"{_FILE}.blocks"),
+        Column(
+            "block_bytes",
+            pa.int64(),
+            "Sum of the sizes of these blocks, without deleted blocks.",
+            f"{_FILE}.blocks",
+            "bytes",
+        ),
+        Column("block_ids", pa.list_(pa.int64()), "Ids of these blocks.", f"{_FILE}.blocks"),
         Column(
             "is_snapshot_root",
             pa.bool_(),
@@ -101,14 +109,19 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "created_count",
             pa.int32(),
-            "Number of names created in the directory since.",
+            "Number of names created in the directory since the snapshot.",
             f"{_DIRECTORY}.createdListSize",
         ),
-        Column("created_names", pa.list_(pa.string()), "Those names.", f"{_DIFFS}.CreatedListEntry.name"),
+        Column(
+            "created_names",
+            pa.list_(pa.string()),
+            "Names created since the snapshot.",
+            f"{_DIFFS}.CreatedListEntry.name",
+        ),
         Column(
             "deleted_count",
             pa.int32(),
-            "Number of inodes deleted or renamed away since.",
+            "Number of inodes deleted or renamed away since the snapshot.",
             f"{_DIRECTORY}.{{deletedINode,deletedINodeRef}}",
         ),
         Column(

@@ -83,9 +83,9 @@ def test_gap_is_named_and_older_images_can_be_used() -> None:
     view = view_of(catalogue(image(10), image(30), edits(11, 35)), MAIN)
     assert plan_restore(view, 33).base.txid == 30
     gap = view_of(catalogue(image(10), edits(11, 20), edits(25, 30)), MAIN)
-    with pytest.raises(NoSuchMomentError, match="transaction 21 is not in it"):
+    with pytest.raises(NoSuchMomentError, match="transaction 21 is missing"):
         plan_restore(gap, 28)
-    with pytest.raises(NoSuchMomentError, match="its oldest image is newer than that"):
+    with pytest.raises(NoSuchMomentError, match="its oldest image is newer"):
         plan_restore(gap, 9)
     assert moments(gap) == [range(10, 21)]
 

@@ -136,7 +136,7 @@ def test_file_instead_of_an_archive_is_an_error(tmp_path: Path) -> None:
     file.write_text("x")
     answer = run_cli("archive", "list", "--archive", file)
     assert (answer.code, f"{file}/{IDENTITY} cannot be read: Not a directory\n" in answer.err) == (6, True), answer.err
-    assert "an archive is a directory" in answer.err
+    assert "the value must be a directory" in answer.err
 
 
 def damage_and_repair(path: Path, scene: Scene) -> None:

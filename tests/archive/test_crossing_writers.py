@@ -213,7 +213,7 @@ def test_identity_that_replaced_the_identity_of_the_images_is_repaired(archive: 
         add_directory(archive, nn)
     assert "`checkpointer archive check --repair` restores archive.json" in refused.value.hint
     (problem,) = check_archive(archive).damaged.values()
-    assert "is of cluster CID-2, namespace 2, and all images are of cluster CID-1, namespace 7" in problem
+    assert "belongs to cluster CID-2, namespace 2, but all images belong to cluster CID-1, namespace 7" in problem
     assert check_archive(archive, repair=True).rewritten == [IDENTITY]
     assert check_archive(archive).damaged == {}
     assert add_directory(archive, nn).edits == ()

@@ -101,7 +101,7 @@ def test_state_before_a_file_was_concatenated_is_found(tmp_path: Path) -> None:
     undone = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "undone")
     assert (undone.code, f"transaction {FOLLOWING + 2} is OP_CONCAT_DELETE, which cannot" in undone.err) == (6, True)
     assert f"`--before {FOLLOWING + 2}` undoes an earlier removal" in undone.err
-    assert f"`checkpointer archive restore --txid {FOLLOWING + 1}` restores the state before this one" in undone.err
+    assert f"`checkpointer archive restore --txid {FOLLOWING + 1}` restores the state before this removal" in undone.err
 
 
 @pytest.mark.parametrize("one_segment", [True, False])

@@ -136,9 +136,9 @@ def test_growth_with_size_is_reported() -> None:
     ]
     page = scale.page(points, measured, Namespace(rounds=3, transactions=7, mix="jobs"), "scale.svg")
     assert "| 100 | 91 | 115 | 75 | 190 | 1000 | 20 |" in page
-    assert "load: the most expensive size costs 15% more than the cheapest, within 20%" in page
-    assert "load and write: the most expensive size costs 27% more than the cheapest, more than 20%" in page
-    assert "write: the most expensive size costs 50% more than the cheapest, more than 20%" in page
+    assert "load: the most expensive size costs 15% more than the cheapest, within the margin of 20%" in page
+    assert "load and write: the most expensive size costs 27% more than the cheapest, beyond the margin of 20%" in page
+    assert "write: the most expensive size costs 50% more than the cheapest, beyond the margin of 20%" in page
     assert "- load, replay and write: 1.00 s, 200 ns per inode, 1000 ns per transaction" in page
     assert "- anonymous memory: 90 MB, 4.0 bytes per inode, 300 bytes per transaction" in page
     assert "| 10,000,000 | 0 | 3.00 | 3.00 | +0% | 130 | 130 | +0% |" in page

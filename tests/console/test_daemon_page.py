@@ -24,7 +24,7 @@ def test_page_of_a_daemon_shows_state_and_problems(monkeypatch: pytest.MonkeyPat
         "would replay 6,000,030 transactions at http://nn1:9870, about 1 min 0 s",
         FULL,
         "Next: Free space on that disk.",
-        "4 in a row; last error: HTTP 413",
+        "Failures since the last success: 4; last error: HTTP 413",
         "jn3:8485: cannot connect",
         "nn1 http://nn1:9870 active 100 6,000,030 16 min 30 s ago accepted 16 min 30 s ago",
         "/data/1 in use 100.0 GB 1.0 TB",

@@ -223,7 +223,7 @@ def test_edits_of_unknown_records_are_refused_and_others_merge(case: Case) -> No
     source = case.image("before")
     edits = [mkdir("/quite new", 90000, 1), times("/quite new", mtime=5), mkdir("/quite new/below", 90001, 1)]
     if case.path.name == "unknown-fields":
-        with pytest.raises(UnsupportedOperationError, match="fields this version does not know"):
+        with pytest.raises(UnsupportedOperationError, match="fields that are unknown to this version"):
             merged(source, *edits)
         return
     after = merged(source, *edits)

@@ -79,7 +79,7 @@ def test_edits_of_acls_and_xattrs_with_unknown_fields_are_refused(tmp_path: Path
     parts = {"acl": body.acl, "xattrs": body.xAttrs, "one of them": body.xAttrs.xAttrs[1]}
     parts[where].MergeFromString(b"\x7a\x01A")
     image = builder.save(tmp_path)
-    with pytest.raises(UnsupportedOperationError, match="fields this version does not know"):
+    with pytest.raises(UnsupportedOperationError, match="fields that are unknown to this version"):
         merged(image, times("/old", 4000), times(path, 5000))
 
 

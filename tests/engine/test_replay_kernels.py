@@ -294,7 +294,7 @@ def test_edits_of_directory_entries_with_unknown_fields_are_refused(tmp_path: Pa
     unknown = [each for each in entries if each.parent == number]
     unknown[0].MergeFromString(b"\x7a\x01A")
     builder.sections["INODE_DIR"] = delimited(entries)
-    with pytest.raises(UnsupportedOperationError, match="fields this version does not know"):
+    with pytest.raises(UnsupportedOperationError, match="fields that are unknown to this version"):
         # kernels replay ADD only with names that were used before, and a plain look-up does not open the entry
         before = [add("/old/known", 20_002), mkdir("/old/b", 20_003), times("/old/a/f1", 5), delete("/old/a/n")]
         merged(builder.save(tmp_path), *before, change)

@@ -156,7 +156,7 @@ def test_one_txid_is_saved_by_one_thread_at_a_time(folders: list[Path]) -> None:
     thread.start()
     inside.wait()
     try:
-        with pytest.raises(CheckpointInProgressError, match="being written already"):
+        with pytest.raises(CheckpointInProgressError, match="already being written"):
             save_image(folders, NEW_TXID, write)
     finally:
         go_on.set()

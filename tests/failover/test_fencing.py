@@ -283,10 +283,10 @@ def test_missing_ssh_client_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.parametrize(
     ("command", "works", "reason"),
     [
-        ("touch {}", True, "not tried"),
+        ("touch {}", True, "not tested"),
         ("touch {}, then more", True, "Hadoop 3 treats a comma"),
-        ("$HOME/off", True, "not tried"),
-        ("A=1 touch {}", True, "not tried"),
+        ("$HOME/off", True, "not tested"),
+        ("A=1 touch {}", True, "not tested"),
         ("/no/such/program $target_host", False, "no program /no/such/program"),
         ("if true; then", False, "does not understand"),
     ],

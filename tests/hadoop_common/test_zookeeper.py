@@ -184,7 +184,7 @@ def test_error_names_the_cause_of_failed_clients(secured: Secured, faulty: list[
     with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
         why = error_that_names(found, "(ValueError: there is no credential)")
         assert "did not answer within" in why.message
-        assert why.hint == "The log has the cause; the connection is retried."
+        assert why.hint == "The log contains the cause; the connection is retried."
 
 
 def test_election_continues_after_a_client_failure(secured: Secured, faulty: list[Exception]) -> None:
@@ -198,7 +198,7 @@ def test_election_continues_after_a_client_failure(secured: Secured, faulty: lis
         faulty.append(ValueError("there is no credential"))
         election.join(b"nn1")
         wait_until("it", lambda: "active" in reported)
-    assert reported == ["the session with ZooKeeper ended before an answer", "active"]
+    assert reported == ["the session with ZooKeeper ended before an answer arrived", "active"]
 
 
 def test_tls_uses_the_stores_and_refuses_untrusted_servers(secured: Secured, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_mergeable_layout_versions(version: int) -> None:
 @pytest.mark.parametrize("version", range(-59, -51))
 def test_old_protobuf_images_can_only_be_read(version: int) -> None:
     check_readable(version)
-    with pytest.raises(UnsupportedLayoutError, match="older than the oldest that can be merged"):
+    with pytest.raises(UnsupportedLayoutError, match="older than the oldest version that can be merged"):
         check_supported(version, "fsimage_5")
 
 

@@ -297,7 +297,7 @@ def test_an_unknown_layout_is_copied_but_not_converted(tmp_path: Path) -> None:
 
 def test_images_before_storage_policies_can_only_change_their_codec(tmp_path: Path) -> None:
     path = relabelled(OLD, tmp_path / "old", -57)
-    with pytest.raises(UnsupportedLayoutError, match="older than the oldest that can be merged"):
+    with pytest.raises(UnsupportedLayoutError, match="older than the oldest version that can be merged"):
         convert(path, tmp_path / "x", layout_version=-63)
     packed = convert(path, tmp_path / "x", codec="org.apache.hadoop.io.compress.GzipCodec")
     assert sections(packed) == sections(path)

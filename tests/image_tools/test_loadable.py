@@ -335,7 +335,7 @@ def test_unknown_section_names_are_refused(name: str, loads: bool, tmp_path: Pat
     assert (
         refused(tmp_path, builder) == ""
         if loads
-        else f"no NameNode knows a section named {name!r}" in refused(tmp_path, builder)
+        else f"NameNodes do not support a section named {name!r}" in refused(tmp_path, builder)
     )
 
 

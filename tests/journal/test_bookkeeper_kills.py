@@ -99,7 +99,7 @@ class Process(Server):
     def await_registration(self) -> None:
         """Wait until clients find the bookie in ZooKeeper; the bookie listens earlier."""
         with self._ready:
-            assert "serves" in self._ready.recv()
+            assert "is running" in self._ready.recv()
 
     def start(self) -> None:
         self.launch()

@@ -91,7 +91,7 @@ def test_gap_error_names_the_missing_and_the_next_txid(tmp_path):
     put(tmp_path, 1, 10)
     put(tmp_path, 21, 30)
     segments = list_segments(tmp_path)
-    with pytest.raises(TransactionGapError, match=r"11 \.\. 20; the next available is 21") as caught:
+    with pytest.raises(TransactionGapError, match=r"11 \.\. 20; the next available txid is 21") as caught:
         select_segments(segments, 5)
     assert (caught.value.expected, caught.value.found) == (11, 21)
     with pytest.raises(TransactionGapError, match=r"31 \.\. 40; no later transaction is available") as caught:

@@ -192,7 +192,7 @@ def test_recovery_fails_if_only_a_differing_copy_is_available() -> None:
     simulation.restart(A)
     simulation.crash(B)
     with pytest.raises(
-        QuorumError, match="has other transactions than jn3:8485, but the same number of them"
+        QuorumError, match="has as many transactions as jn3:8485, but with different contents"
     ) as refused:
         taken_over(simulation)
     assert isinstance(refused.value.faults[A], NodeLeftOutError)

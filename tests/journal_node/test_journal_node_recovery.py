@@ -162,7 +162,7 @@ def test_accept_fails_if_the_copies_cannot_be_compared(
     with pytest.raises(JavaIOError, match="cannot be reached"):
         writer.accept(1, 8, segment_at("b", 1))
     assert not disk.exists("current/paxos/1")
-    with pytest.raises(JournalOutOfSyncError, match="neither begun nor accepted in recovery here in epoch 2"):
+    with pytest.raises(JournalOutOfSyncError, match="neither begun nor recovered on this node in epoch 2"):
         writer.end(1, 8)
     network.cut.clear()
     writer.accept(1, 8, segment_at("b", 1))
@@ -211,7 +211,7 @@ def test_segment_of_an_older_writer_is_not_finalized_without_recovery(node: Jour
     writer.epoch = 2
     writer.start(9)
     writer.write(9, 9, 9)
-    with pytest.raises(JournalOutOfSyncError, match="here in epoch 2"):
+    with pytest.raises(JournalOutOfSyncError, match="on this node in epoch 2"):
         writer.end(1, 8)
     writer.end(9, 9)
     assert logs(node) == [(1, 8, True), (9, 9, False)]

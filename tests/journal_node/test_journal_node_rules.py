@@ -136,7 +136,7 @@ def test_non_consecutive_batches_are_out_of_sync(
 
 def test_segment_is_finalized_only_at_its_last_written_txid() -> None:
     check_end(11, 15, 15)
-    with pytest.raises(JournalOutOfSyncError, match="written up to txid 14"):
+    with pytest.raises(JournalOutOfSyncError, match="has it up to txid 14"):
         check_end(11, 15, 14)
 
 
@@ -252,7 +252,7 @@ def test_copy_of_equal_length_is_compared_unless_already_known() -> None:
 def test_closed_segment_is_finalized_only_by_its_writer_or_if_accepted(
     accepted_in: int | None, writer: int, newest: int, allowed: bool
 ) -> None:
-    with nullcontext() if allowed else pytest.raises(JournalOutOfSyncError, match="here in epoch 5"):
+    with nullcontext() if allowed else pytest.raises(JournalOutOfSyncError, match="on this node in epoch 5"):
         may_finalize(11, 5, accepted_in, writer, newest)
 
 

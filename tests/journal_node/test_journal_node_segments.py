@@ -117,7 +117,7 @@ def test_segment_does_not_start_over_another(writer: Writer) -> None:
 def test_segment_is_finalized_only_at_its_last_written_txid(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
-    with pytest.raises(JournalOutOfSyncError, match="end with txid 4: it is written up to txid 3"):
+    with pytest.raises(JournalOutOfSyncError, match="end with txid 4: this JournalNode has it up to txid 3"):
         writer.end(1, 4)
     with pytest.raises(JournalOutOfSyncError, match="no segment is open"):
         writer.write(1, 4, 4)
@@ -136,7 +136,7 @@ def test_restarted_node_finalizes_a_segment_after_a_scan(network: Network, disk:
     writer.start(1)
     writer.write(1, 1, 3)
     again = Writer(network.node("a", disk), serial=10)
-    with pytest.raises(JournalOutOfSyncError, match="written up to txid 3"):
+    with pytest.raises(JournalOutOfSyncError, match="has it up to txid 3"):
         again.end(1, 4)
     again.end(1, 3)
     assert logs(network.nodes["a"]) == [(1, 3, False)]

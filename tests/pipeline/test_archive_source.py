@@ -109,7 +109,7 @@ def test_branches_gaps_and_encryption_keys(spark: SparkSession, tmp_path: Path) 
         assert txids(spark, root, branch=branch, **options) == list(range(BASE_TXID + 1, last + 1))
     with pytest.raises(HdfsError, match="is encrypted"):
         names(spark, root, str(last), branch="main")
-    with pytest.raises(HdfsError, match="has none of the wanted transactions"):
+    with pytest.raises(HdfsError, match="has none of the requested transactions"):
         txids(spark, root, branch="main", from_txid=str(last + 1), **options)
 
 

@@ -293,7 +293,7 @@ def test_a_lake_of_several_clusters_requires_a_cluster_name(edits: Path, lake: s
         append_edits(NO_SPARK, str(edits), lake, cluster)
     with pytest.raises(LakeError, match="cluster is unknown"):
         append_edits(NO_SPARK, str(edits), lake)
-    with pytest.raises(LakeError, match="cannot be a cluster's name"):
+    with pytest.raises(LakeError, match="is not a valid cluster name"):
         append_edits(NO_SPARK, str(edits), lake, "a/b")
 
 

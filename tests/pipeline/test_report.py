@@ -300,7 +300,7 @@ class TestCommand:
         (["--out", "x.html", "--out", "./x.html"], "the same path twice"),
         (["--out", "x.html", "--format", "csv"], "needs --out, the folder"),
         (["--only", "growth"], "needs --before"),
-        (["--since-last", "/", "--before", "x"], "--since-last excludes --before"),
+        (["--since-last", "/", "--before", "x"], "--since-last and --before cannot be used together"),
         (["--only", "operations"], "needs --edits"),
         (["--small-files", "much"], "is not a size"),
         (["--small-files", "0"], "is not positive"),

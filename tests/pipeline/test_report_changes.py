@@ -152,7 +152,7 @@ def test_a_series_of_images_equals_plain_sums() -> None:
 
 def test_missing_edits_are_reported() -> None:
     counts, edits = counted([directory(ROOT, None, "/")]), counted_edits(EDITS, RULES)
-    for last, expected in ((11, ""), (20, "The edits lack 9 of the 20 transactions of this time.")):
+    for last, expected in ((11, ""), (20, "The edits lack 9 of the 20 transactions of this period.")):
         images = (CountedImage(0, None, counts), CountedImage(last, None, counts))
         note, *others = make_section("growth", ReportData(ReportOptions(AS_OF), counts, images, edits=edits)).notes
         assert (note if others else "") == expected

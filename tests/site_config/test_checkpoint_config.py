@@ -53,9 +53,8 @@ def test_a_checkpoint_directory_must_not_be_a_namenodes_own(tmp_path: Path) -> N
     own = {**SINGLE, "dfs.namenode.name.dir": f"file://{tmp_path}/name"}
     for path in ("name", "link", "name/current", "link/current/x"):
         values = {**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/other,{tmp_path}/{path}"}
-        assert (
-            "NameNode's own by dfs.namenode.name.dir" in faults(values, Role.SECONDARY)["dfs.namenode.checkpoint.dir"]
-        )
+        fault = faults(values, Role.SECONDARY)["dfs.namenode.checkpoint.dir"]
+        assert "which dfs.namenode.name.dir assigns to a NameNode" in fault
     edits = {**own, "dfs.namenode.edits.dir": f"{tmp_path}/edits", "dfs.namenode.checkpoint.dir": f"{tmp_path}/other"}
     assert config(edits, Role.SECONDARY)
     edits["dfs.namenode.checkpoint.edits.dir"] = f"{tmp_path}/edits"
@@ -89,7 +88,7 @@ def test_a_shared_configuration_may_contain_directories_of_other_nodes(tmp_path:
         assert CheckpointConfig.from_configuration(settings, role).image_directories == (Path(shared),)
         (warning,) = settings.warnings
         assert own in warning
-        assert "also a DataNode's directory by dfs.datanode.data.dir" in warning
+        assert "which dfs.datanode.data.dir also names as a DataNode's directory" in warning
     for one, other in ("ab", "ba"):
         (tmp_path / one).symlink_to(tmp_path / other)
     loop = {**values, "dfs.datanode.data.dir": f"{tmp_path}/a"}

@@ -135,7 +135,7 @@ def test_all_faults_are_reported_at_once() -> None:
     found = faults(lacking)
     assert found["dfs.namenode.kerberos.principal"].startswith("is required")
     assert found["dfs.secondary.namenode.kerberos.principal"] == "lacks a realm"
-    assert found["hadoop.rpc.protection"] == "is not a list of authentication, integrity, privacy"
+    assert found["hadoop.rpc.protection"] == "is not a list of the levels authentication, integrity and privacy"
 
 
 def test_another_authentication_method_is_a_fault() -> None:

@@ -107,7 +107,7 @@ def test_a_key_that_others_can_read_is_reported(tmp_path: Path, ca: Identity) ->
     found = verdict(ask_files(config_of(tls), time.time()))
     assert found.state is State.WARNING
     # the other daemons of the host must still be able to read the store
-    assert found.hint.startswith(f"chgrp GROUP {store} && chmod 640 {store}")
+    assert found.hint.startswith(f"Run chgrp GROUP {store} && chmod 640 {store}")
 
 
 def test_thresholds_of_the_certificates_end() -> None:

@@ -152,7 +152,7 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
 @pytest.mark.parametrize(
     ("make", "expected_message"),
     [
-        (lambda ca: ca.issue(begin=-5, end=-1), "its certificate has expired: renew it there"),
+        (lambda ca: ca.issue(begin=-5, end=-1), "its certificate has expired: renew it on that host"),
         (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
         (lambda ca: self_signed(), "is self-signed and not in our trust store: import it with keytool"),
         (lambda ca: authority("Other").issue(), "is not in our trust store: import it with keytool"),

@@ -30,7 +30,7 @@ def schema() -> dict[str, Any]:
     ]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "What GET /status of a daemon answers; times are seconds since the epoch",
+        "title": "Response of GET /status of a daemon; times are in seconds since the epoch",
         **common,
         "allOf": roles,
     }

@@ -78,7 +78,7 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
         try:
             check_segment_file(segment.path, segment.first, segment.last)
         except JournalError as fault:
-            _LOG.warning("%s was set aside; another copy or the NameNode's will be used: %s", segment.path, fault)
+            _LOG.warning("%s was set aside; another copy or the NameNode's copy will be used: %s", segment.path, fault)
             damaged += 1
             try:
                 _set_aside(segment.path)

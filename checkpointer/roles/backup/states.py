@@ -37,9 +37,9 @@ class BackupState(Enum):
 class StreamEvent(Enum):
     """Event that changes the state."""
 
-    SEGMENT_CONTINUES = "a segment began with the transaction after our newest one"
+    SEGMENT_CONTINUES = "a segment began with the transaction after our newest transaction"
     SEGMENT_AFTER_GAP = "a segment began, and transactions before the segment are missing on this node"
-    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
+    SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of the segment's start"
     CONVERGED = "every written transaction is applied"
     STREAM_BROKEN = "the stream failed, or is sent to another node"
     NAMESPACE_LOST = "a transaction could not be applied, or the image is damaged"

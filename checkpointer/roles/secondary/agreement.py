@@ -58,7 +58,8 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
     if not 0 <= base < following - 1:
         raise TransferError(
             namenode,
-            f"its newest image is at txid {base} and its segment begins at {following}, expected edits between them",
+            f"its newest image is at txid {base} and its segment begins at {following}, but the edits between them are "
+            f"missing",
             hint="Check the NameNode's log.",
         )
 

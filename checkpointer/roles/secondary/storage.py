@@ -92,8 +92,9 @@ class SecondaryStorage:
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
                     f"{each.current} contains images or edits, but no VERSION with their namespace",
-                    hint="Find out whose directory it is, and configure another directory. If the files are from a "
-                    "SecondaryNameNode that was stopped during its first checkpoint, you can move them elsewhere.",
+                    hint="Find out which node uses the directory, and configure another directory. If the files are "
+                    "from a SecondaryNameNode that was stopped during its first checkpoint, you can move them "
+                    "elsewhere.",
                 )
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class SecondaryStorage:
             StorageError: they do not belong to the NameNode's past.
         """
         if self.is_lost:
-            problem = "the images and edits here do not belong to the NameNode's past"
+            problem = "the images and edits of this node do not belong to the NameNode's past"
             raise StorageError(problem, hint="Wait for the next checkpoint.")
 
     def held_images(self) -> list[ImageId]:

@@ -67,8 +67,8 @@ _LOG = logging.getLogger(__name__)
 _REPORT = "Report this problem and include the daemon's log."
 _NO_EDITS_HINT = (
     "No action is needed: the daemon continues with the next finalized segment. To include the edits in the active "
-    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends it "
-    "to the active NameNode, and repeat the request."
+    "NameNode's open segment now, run `hdfs dfsadmin -rollEdits` with the nameservice's configuration, which sends "
+    "the command to the active NameNode, and repeat the request."
 )
 _SLICE_SECONDS = 0.25
 _LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
@@ -384,7 +384,7 @@ class JournalFollower:
             return False
         while not (verdict := self.past.check(deep=deep)).holds:
             if not verdict.lost and not deep:
-                _LOG.debug("it is not known whether the edits are those that were applied: %s", verdict.reason)
+                _LOG.debug("it is not known whether the edits match the edits that were applied: %s", verdict.reason)
                 return started_over
             if verdict.lost and self._storage.exclude_damaged():
                 # a damaged file proves nothing

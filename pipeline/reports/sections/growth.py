@@ -83,7 +83,7 @@ def _notes(work: ReportData) -> tuple[str, ...]:
     missing = wanted - total_of(work.edits["types"]["count"])
     if missing <= 0:
         return (note,)
-    return (f"The edits lack {missing:,} of the {counted(wanted, 'transaction', ',')} of this time.", note)
+    return (f"The edits lack {missing:,} of the {counted(wanted, 'transaction', ',')} of this period.", note)
 
 
 def _changed(work: ReportData, key: str) -> list[Record]:

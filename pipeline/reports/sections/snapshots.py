@@ -39,7 +39,7 @@ _BY_DIRECTORY = (
 
 def section(work: ReportData) -> ReportSection:
     """Make tables of the cost of snapshots, in total, by snapshot and by snapshottable directory."""
-    title, words = "Snapshots", "Space that only snapshots keep, and the space that the deletion of each would free."
+    title, words = "Snapshots", "Space that only snapshots keep, and the space that deleting each snapshot would free."
     costs = work.snapshots
     if costs is None:
         return ReportSection("snapshots", title, words, notes=("The image has no snapshots.",))

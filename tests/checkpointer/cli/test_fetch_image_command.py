@@ -325,8 +325,8 @@ def test_all_namenodes_of_the_configuration_are_tried(
     namenode.write_all()
     outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")
     assert json.loads(outcome.out)["notes"][1] == (
-        f"the image of {namenode.url} lacks {namenode.written - OLD_TXID} transactions that this NameNode, which is "
-        "not active, has: fetch again once an active NameNode sends its image"
+        f"{namenode.url} is not active, and its image lacks {namenode.written - OLD_TXID} transactions that this "
+        "NameNode has in its edits: fetch again once an active NameNode sends its image"
     )
     namenode.state = HAState.ACTIVE
     outcome = run_cli("fetch-image", "--conf", conf, shelf, "--json")

@@ -426,7 +426,7 @@ def test_no_checkpoint_without_a_required_lock() -> None:
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 0)
     assert "checkpointer.leader.required" in result.message
     asked = scene.service.request(force=True, wait=True)
-    assert asked.details["hint"].startswith("Restore the service that keeps the lock")
+    assert asked.details["hint"].startswith("Restore the service that stores the lock")
 
 
 def test_background_thread_acquires_the_lock_and_releases_it_at_its_end(tmp_path: Path) -> None:

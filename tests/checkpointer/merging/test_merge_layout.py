@@ -209,7 +209,7 @@ def test_layouts_too_old_to_merge_are_rejected(layout: int, tmp_path: Path) -> N
     directory(tmp_path, ImageBuilder(layout), [mkdir("/d", 20000)], edits_layout=-60)
     code, _, err = run_cli("merge", tmp_path)
     assert code == 5
-    assert f"layout version {layout} is older than the oldest that can be merged" in err
+    assert f"layout version {layout} is older than the oldest version that can be merged" in err
 
 
 # ---- unknown layouts ---------------------------------------------------------------------------------------

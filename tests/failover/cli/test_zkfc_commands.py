@@ -107,7 +107,7 @@ def test_format_error_names_the_znode_and_its_acl(site: Site) -> None:
     site.zk.create(f"/{site.parent}", b"", acl=acl)
     reported = site.run("format", code=1)
     assert f"/{site.parent}: ZooKeeper refuses this operation and identifies us as an anonymous client; " in reported
-    assert f"; the ACL of /{site.parent} decides and is not readable with our login\n" in reported
+    assert f"; the ACL of /{site.parent} applies, and our login cannot read this ACL\n" in reported
     assert "ha.zookeeper.auth" in reported
     site.zk.add_auth("digest", "somebody:else")
     site.zk.set_acls(f"/{site.parent}", [*acl, *READ_ACL_UNSAFE])

@@ -152,7 +152,7 @@ def test_copy_without_its_newest_segment_is_not_merged(
     assert run_cli("merge", name_directory).code == 6
     # after a copy that ends earlier, seen_txid still names the segment that the NameNode of the directory began
     code, _, err = run_cli(*arguments, "--force", "--to", "109")
-    assert (code, "seen_txid there is 110" in err, "--force" in err) == (0, True, False)
+    assert (code, "seen_txid in DST is 110" in err, "--force" in err) == (0, True, False)
     assert (current / "seen_txid").read_text() == "110\n"
     assert run_cli(*arguments, "--force")[::2] == (0, "")
     assert run_cli("merge", name_directory).code == 0
@@ -169,7 +169,7 @@ def test_resumed_copy_that_ends_earlier_is_refused_as_a_start(by_hand: Path, tmp
     # the earlier copy was intended to reach the last transaction
     seen.write_text("109\n")
     code, _, err = run_cli(*build, "--resume")
-    assert (code, "seen_txid there is 109; a NameNode does not start" in err, "with --force" in err) == (0, True, True)
+    assert (code, "seen_txid in DST is 109; a NameNode does not start" in err, "with --force" in err) == (0, True, True)
     assert run_cli(*build, "--force")[::2] == (0, "")
     assert seen.read_text() == "105\n"
 

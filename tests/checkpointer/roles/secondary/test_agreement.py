@@ -48,7 +48,7 @@ def test_unsupported_layout_is_an_error(layout: int) -> None:
 
 @pytest.mark.parametrize(("base", "following"), [(-12345, 3), (5, 5), (5, 6), (6, 5)])
 def test_signature_without_edits_is_an_error(base: int, following: int) -> None:
-    with pytest.raises(TransferError, match="expected edits between them"):
+    with pytest.raises(TransferError, match="the edits between them are missing"):
         check_signature(CheckpointSignature(INFO, base, following), NAMENODE)
 
 
