@@ -165,3 +165,18 @@ def _any(cls: type[EditOp]) -> EditOp:
 
 def test_runs_compare_by_value() -> None:
     assert TxnRun(1, 2, 2, "aa", True, True, True) == TxnRun(1, 2, 2, "aa", True, True, True)
+
+
+def test_segment_that_begins_inside_the_last_run_begins_another_run() -> None:
+    """A NameNode that was set back may write other segments, which contain the next transactions."""
+    recorder = TxnRecorder()
+    recorder.begin(ImageId(0, "aa"))
+    before, after = segment(1, delete(2), delete(3), in_progress=True), segment(2, delete(3), delete(4))
+    for _ in recorder.record_all(before.read(1)):
+        pass
+    recorder.mark_applied(3)
+    recorder.check_resumed(after.read)
+    for _ in recorder.record_all(after.read(4)):
+        pass
+    recorder.mark_applied(5)
+    assert [(each.first, each.last, each.starts) for each in recorder.runs()] == [(1, 3, True), (4, 5, False)]

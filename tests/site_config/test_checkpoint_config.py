@@ -264,6 +264,11 @@ def test_invalid_cluster_keys_are_faults(change: dict[str, str], key: str, probl
     assert problem in found[key]
 
 
+def test_a_wildcard_rpc_address_names_its_key_once() -> None:
+    key = "dfs.namenode.rpc-address.mycluster.nn2"
+    assert faults({**HA, key: "0.0.0.0:8020"})[key] == f"does not name the NameNode's host; set {key}"
+
+
 def test_keys_of_a_journal_quorum() -> None:
     values = {
         **HA,

@@ -197,7 +197,12 @@ def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: i
     (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
     assert outcome.verdict.state is (State.OK if state is State.WARNING else State.WARNING)
     assert "fetches the NameNode's image" in outcome.verdict.summary
+    assert "A running daemon fetches that image" in outcome.verdict.hint
     assert "Do not restart" not in outcome.hint
+    # the NameNode's image ends with the last missing edit
+    (last,) = perform([BY_NAME["edits"]], facts(journal=journal(SegmentName(91, None)), **following), Thresholds())
+    assert "transactions 41-90 are missing: " in last.verdict.summary
+    assert last.verdict.state is outcome.verdict.state
     (lost,) = perform([BY_NAME["edits"]], facts(journal=journal(SegmentName(95, None)), **following), Thresholds())
     assert lost.verdict.state is State.CRITICAL
     assert "Do not restart the NameNode" in lost.hint

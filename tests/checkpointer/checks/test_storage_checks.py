@@ -93,6 +93,18 @@ def test_storage_check(directories: tuple[DirectoryFacts, ...], state: State, wo
     assert word in found.summary
 
 
+def test_storage_check_before_the_first_image() -> None:
+    """A running daemon holds the lock, and needs no restart."""
+    for holder, start in (("", "Start the daemon"), ("12@host", "The daemon's first checkpoint creates an image")):
+        new = directory(listing=ONLY_VERSION, holder=holder)
+        denied = directory(OTHER, listing=DOWN)
+        for directories in ((new,), (new, denied)):
+            found = decide("storage", directories=directories)
+            assert found.state is State.WARNING
+            assert "no image yet" in found.summary
+        assert decide("storage", directories=(new,)).hint.startswith(start)
+
+
 def test_storage_hint_is_that_of_the_worst_problem() -> None:
     denied: Observation[StorageDirectory] = Observation(error="cannot be read", hint="Check its permissions.")
     cut, gone = directory(unusable=("a: cut",)), directory(OTHER, listing=denied)

@@ -22,7 +22,7 @@ from checkpointer.checks.registry import CHECKS, FactGroup
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import open_lock_backend
 from hadoop_common.configuration import Configuration
-from hadoop_common.names import segment_name
+from hadoop_common.names import image_name, segment_name
 from hadoop_common.storage_info import format_version
 from hadoop_common.storage_lock import StorageLock, storage_user
 from hadoop_rpc.errors import AccessControlError, StandbyError
@@ -414,3 +414,19 @@ def test_free_space_of_a_directory_for_edits_is_read(site: Site, tmp_path: Path)
     found = gather(Cluster.of(configuration, Role.SECONDARY, {FactGroup.STORAGE}), {FactGroup.STORAGE}, limit=600)
     assert [each.root for each in found.edits_directories] == [edits]
     assert found.edits_directories[0].free.value
+
+
+def test_directories_for_images_and_for_edits_show_whether_the_others_lost_their_contents(
+    site: Site, tmp_path: Path
+) -> None:
+    images, edits = tmp_path / "images", tmp_path / "edits"
+    folders = {"dfs.namenode.checkpoint.dir": str(images), "dfs.namenode.checkpoint.edits.dir": str(edits)}
+    configuration = Configuration.from_mapping({**site.values, **folders}, {})
+    cluster = Cluster.of(configuration, Role.SECONDARY, {FactGroup.STORAGE})
+    for present, absent in ((images, edits), (edits, images)):
+        (present / "current").mkdir(parents=True)
+        (present / "current" / image_name(OLD_TXID)).touch()
+        found = gather(cluster, {FactGroup.STORAGE}, limit=600)
+        faults = {each.root: each.listing.error for each in (*found.directories, *found.edits_directories)}
+        assert f"{present} contains images: its file system may not be mounted" in faults[absent]
+        shutil.rmtree(present)

@@ -17,7 +17,7 @@ from checkpointer.backup_images.image_folder import ImageFolder
 from checkpointer.errors import TransferError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import parse_version
-from hadoop_rpc.errors import StandbyError
+from hadoop_rpc.errors import SafeModeError, StandbyError
 from hadoop_rpc.ha_protocol import HAState
 from image_format import publish
 from image_format.md5_file import format_md5, md5_of_file
@@ -343,6 +343,15 @@ def test_old_image_of_a_standby_is_reported_although_no_namenode_failed(namenode
     namenode.write_all()
     (note,) = fetched(namenode, shelf)["notes"]
     assert f"lacks {namenode.written - OLD_TXID} transactions" in note
+
+
+def test_image_of_a_standby_is_kept_although_the_standby_does_not_report_its_transactions(
+    namenode: NamenodeDouble, shelf: Path
+) -> None:
+    namenode.state, namenode.faults["getTransactionId"] = HAState.STANDBY, SafeModeError("it starts")
+    namenode.write_all()
+    assert fetched(namenode, shelf)["notes"] == []
+    assert "getTransactionId" in namenode.steps
 
 
 def test_active_namenode_is_tried_first() -> None:

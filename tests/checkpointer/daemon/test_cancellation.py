@@ -76,7 +76,8 @@ def test_cancellation_ends_a_checkpoint_and_blocks_others(
         assert begun.wait(600)
         service.cancel("this node becomes active")
         assert ended.is_set()
-        assert running.result().state is TriggerState.UNAVAILABLE
+        cancelled = running.result()
+    assert (cancelled.state, cancelled.message) == (TriggerState.UNAVAILABLE, "cancelled: this node becomes active")
     role.during = lambda observer: None
     assert not service._attempts.cancelled()
     refused = service.request(force=True, wait=True)

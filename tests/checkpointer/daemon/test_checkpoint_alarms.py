@@ -9,6 +9,7 @@ import pytest
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.transfer.upload_target import Upload
 from engine.healing import HealedFault
+from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from servlets.status import TriggerState
@@ -167,3 +168,18 @@ def test_service_with_an_alarm_is_not_ready(service: CheckpointService, role: Fa
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
     assert service.status()["nextSteps"] == {role.raised[0]: "See docs/runbook.md#gap-in-the-edits."}
+
+
+def test_space_that_an_image_occupies_while_it_is_written_is_no_alarm(
+    service: CheckpointService, role: FakeRole
+) -> None:
+    found: dict[str, list[str]] = {}
+
+    def observed(observer: Observer) -> None:
+        for phase in ("replay", "save"):
+            observer.phase(phase, 1)
+            found[phase] = list(service.status()["alarms"])
+
+    role.no_room, role.during, role.journal = "no space for a checkpoint", observed, TRANSACTIONS
+    assert service.poll().state is TriggerState.DONE
+    assert found == {"replay": ["no space for a checkpoint"], "save": []}

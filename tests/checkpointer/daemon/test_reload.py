@@ -196,6 +196,19 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         ),
         ({"hadoop.tmp.dir": "/a"}, {"hadoop.tmp.dir": "/b"}, [], ["hadoop.tmp.dir /a → /b"]),
         ({"dfs.blocksize": "1"}, {"dfs.blocksize": "2"}, [], []),
+        # an explicit default and another unit are not changes
+        (
+            {"dfs.namenode.checkpoint.check.period": "60"},
+            {"dfs.namenode.checkpoint.check.period": "30", "dfs.namenode.checkpoint.period": "1h"},
+            ["dfs.namenode.checkpoint.check.period 60 → 30"],
+            [],
+        ),
+        (
+            {"dfs.qjournal.start-segment.timeout.ms": "20000", "dfs.qjournal.select-input-streams.timeout.ms": "20s"},
+            {"dfs.qjournal.start-segment.timeout.ms": "20s", "dfs.qjournal.select-input-streams.timeout.ms": "10s"},
+            [],
+            ["dfs.qjournal.select-input-streams.timeout.ms 20s → 10s"],
+        ),
     ],
 )
 def test_reload_names_the_changed_keys(

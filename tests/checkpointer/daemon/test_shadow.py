@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +17,11 @@ import checkpointer.roles.secondary.set_back as set_back_module
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.set_back.provenance import image_md5, write_provenances
-from engine.errors import CheckpointError
+from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.txn_runs import Provenance
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.names import image_name, md5_name
+from hadoop_common.errors import StorageError
+from hadoop_common.names import checkpoint_name, image_name, md5_name
 from image_format.reader import ImageFile
 from image_tools.cli.diff_command import difference_line
 from image_tools.compare.comparison import ImageComparison
@@ -172,6 +176,15 @@ def test_every_image_of_the_namenode_is_compared(
     assert shadow.secondary.role.targets[0].result == "never"
 
 
+def test_no_refusal_is_expected_of_an_image_that_is_never_offered(
+    node: NamenodeDouble, shadow: Shadow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(UploadForecast, "expected_refusals", lambda *_: ["the NameNode will refuse the image"])
+    end_segments(node)
+    assert shadow.secondary.service.request(force=True, wait=True).state is TriggerState.DONE
+    assert "will refuse" not in caplog.text
+
+
 def test_image_uploaded_by_another_checkpointer_is_compared(node: NamenodeDouble, shadow: Shadow) -> None:
     # at each poll, a roll, its segments and the image that contains them appear together
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
@@ -282,6 +295,65 @@ def test_failed_comparison_is_retried_after_a_wait(node: NamenodeDouble, shadow:
     del node.faults["look-image"]
     shadow.at += shadow.secondary.config.period
     assert str(shadow.compare()) == "1 of 1 equal"
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_comparison_does_not_begin_without_space(
+    node: NamenodeDouble, shadow: Shadow, made: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NameNode's image needs space; a merge needs space too, but not that of a checkpoint in progress."""
+    end_segments(node)
+    shadow.secondary.checkpoint()
+    node.save_namespace()
+    if not made:
+        end_segments(node)
+    shadow.secondary.checkpoint()
+    folder = shadow.secondary.folder
+    (folder / checkpoint_name(99)).write_bytes(bytes(8 << 20))
+    asked, present = len(node.steps), shutil.disk_usage(folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: present._replace(free=1 << 20))
+    with pytest.raises(StorageError, match="no space"):
+        shadow.compare()
+    assert "image" not in node.steps[asked:]
+    assert shadow.kept == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: present)
+    shadow.at += shadow.secondary.config.period
+    assert str(shadow.compare()) == "1 of 1 equal"
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replace the interpreter of comparison processes with a shell script."""
+
+    def replace(script: str) -> None:
+        (path := tmp_path / "interpreter").write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return replace
+
+
+def test_comparison_process_has_a_low_priority(command: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[tuple[int, int]] = []
+    monkeypatch.setattr(shadow_module, "lower_session_priority", lambda *values: lowered.append(values))
+    command('echo $$ $(nice) "$@"')
+    code, output, _ = shadow_module._run(["diff"], lambda: False)
+    process, niceness, *words = output.split()
+    assert (code, words) == (0, ["-m", "checkpointer", "image", "diff"])
+    assert int(niceness) == min(19, os.nice(0) + 10)
+    assert lowered == [(int(process), 10)]
+
+
+def test_cancelled_comparison_process_is_ended(
+    command: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow_module, "_SLICE_SECONDS", 0.01)
+    begun = tmp_path / "begun"
+    command(f"echo $$ > {begun}.tmp; mv {begun}.tmp {begun}; exec sleep 1000")
+    with pytest.raises(CheckpointCancelledError):
+        shadow_module._run(["diff"], begun.exists)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
 
 
 @pytest.mark.parametrize("codes", [(1,), (6,), (-9,), (0, 3), (0, -9), (0, 6)])

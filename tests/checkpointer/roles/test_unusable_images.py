@@ -141,6 +141,23 @@ def test_secondary_continues_from_its_own_image_that_the_namenode_has_purged(
         assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
 
 
+def test_secondary_continues_from_an_older_image_if_its_newest_is_damaged_too(
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node) as secondary:
+        older, own = (secondary.checkpoint().details["txid"] for _ in range(2))
+        assert image_txids(secondary.folder)[-2:] == [older, own]
+        for _ in range(2):
+            node.save_namespace()
+        damage_content(secondary.folder / image_name(own))
+        damage_content(node.image(node.image_txids()[-1]))
+        result = secondary.checkpoint()
+        assert result.state is TriggerState.DONE, result
+        assert f"continuing from the image before it, at txid {older}" in caplog.text
+        assert differences(node.expected, secondary.folder / image_name(result.details["txid"])) == []
+
+
 def test_image_of_another_past_does_not_replace_a_damaged_image_of_the_namenode(
     node: NamenodeDouble, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from checkpointer.set_back.proof import PastFinding, prove
 from checkpointer.set_back.watch import PastWatch
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from journal.binary_codec import encode_op
+from journal.errors import CorruptOpError
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment, SegmentTransactions
 from journal.segment_format import encode_header
@@ -224,3 +225,19 @@ def test_any_different_transaction_is_detected(seed: int, at: int) -> None:
     opening = next(run for run in STRETCHES if run.first <= at <= run.last)
     verdict = prove(STRETCHES, Witness(changed, 9, {}), based=False)
     assert verdict.holds is (at > opening.opening_end)
+
+
+class Damaged(ModelSegment):
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise CorruptOpError("the checksum differs", txid=from_txid)
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_image_or_process_proves_the_past_if_a_segment_is_damaged(in_progress: bool) -> None:
+    """An open segment may be readable later."""
+    witness = Witness((OURS[0], Damaged(5, OURS[1].ops, in_progress)), 9, {9: "aa"})
+    verdict = prove(STRETCHES, witness, based=False)
+    assert verdict.finding is PastFinding.UNKNOWN
+    assert "the checksum differs" in verdict.reason
+    assert prove(STRETCHES, witness, based=False, alive=lambda: True).holds is not in_progress
+    assert prove(STRETCHES, witness, based=False, images=lambda: [ImageId(9, "aa")]).holds is not in_progress

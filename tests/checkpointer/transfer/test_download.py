@@ -13,6 +13,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.throttle import Throttle
 from image_format.md5_file import read_md5_file
+from journal.errors import CorruptOpError
 from tests.servlets.support import (
     INFO,
     NEW_IMAGE,
@@ -175,6 +176,16 @@ def test_bad_response_for_an_image(directories, response, fault):
 def test_bad_response_for_a_segment(directories, response, fault):
     with scripted_web(saying(response)) as url, pytest.raises(TransferError, match=fault):
         download_segment(url, 1, 2, INFO, directories)
+    assert names(directories[0]) == []
+
+
+def test_hint_forbids_the_restart_of_a_namenode_that_sends_a_damaged_segment(directories):
+    def refuse(path):
+        raise CorruptOpError("the checksum differs", file=path.name)
+
+    with scripted_web(saying(ok(b"abc"))) as url, pytest.raises(TransferError, match="checksum differs") as caught:
+        download_segment(url, 1, 2, INFO, directories, check=refuse)
+    assert "Do not restart the NameNode" in caught.value.hint
     assert names(directories[0]) == []
 
 

@@ -54,6 +54,8 @@ def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
     segments = [int(step.split("-")[1]) for step in node.transfers() if step.startswith("segment")]
     # the checkpoint does not wait for edits that only the archive needs
     assert segments.index(89) > segments.index(max(segments))
+    # the next checkpoint does not fetch them again
+    assert len(segments) == len(set(segments))
 
 
 @pytest.mark.parametrize("why", ["no archive", "purged", "fault", "no manifest"])

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from engine.settings import ReplayRules
+from hadoop_common.access import AccessControl
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
+from servlets.application import create_application
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
 from tests.checkpointer.secondary_support import Secondary, differences, done, image_txids, leftovers, secondary, sound
 from tests.namenode_stub.namenode_double import NamenodeDouble
@@ -195,3 +199,17 @@ def test_an_image_that_the_namenode_has_is_not_offered(node: NamenodeDouble, tmp
         node.steps.clear()
         assert second.service.poll().details["uploads"] == {}
         assert node.steps == ["getTransactionId", "versionRequest", "getMostRecentCheckpointTxId"]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_beans_show_the_directories_of_images_and_of_edits(
+    node: NamenodeDouble, tmp_path: Path, separate: bool
+) -> None:
+    changes = {"dfs__namenode__checkpoint__edits__dir": str(tmp_path / "edits")} if separate else {}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        limits = ServingLimits(transfer_options(secondary.config), secondary.role.counter)
+        parts = daemon_blueprints(secondary.role, secondary.service, secondary.config, limits, AccessControl())
+        name = "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
+        (bean,) = create_application(*parts).test_client().get("/jmx", query_string={"qry": name}).get_json()["beans"]
+    assert bean["CheckpointDirectories"] == [f"file://{tmp_path}/secondary"]
+    assert bean["CheckpointEditlogDirectories"] == [f"file://{tmp_path}/{'edits' if separate else 'secondary'}"]

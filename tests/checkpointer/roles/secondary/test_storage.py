@@ -163,6 +163,7 @@ def test_only_directory_is_used_again_once_it_is_readable(node: NamenodeDouble, 
             assert (result.state, "no checkpoint directory is left" in result.message) == (TriggerState.FAILED, True)
             status = secondary.service.status()
             assert (status["ready"], status["transactionsBehind"], status["imageTxid"]) == (False, None, 88)
+        assert "Mount its file system." in secondary.service.request(force=True, wait=True).details["hint"]
         (tmp_path / "away").rename(root)
         assert secondary.service.poll().state is TriggerState.SKIPPED
         status = secondary.service.status()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.roles.standby import namenodes
 from hadoop_common.names import image_name
 from journal.binary_codec import encode_op
 from journal.segment_file import list_segments
 from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header
+from journal.segment_frames import CHECKSUM_SIZE, iter_frames
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, stub, stub_config, write_edits
@@ -34,9 +38,17 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(content)
 
 
-def write_an_unknown_opcode(path: Path) -> None:
+def damage_an_opcode(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[HEADER_SIZE] = 120
+    path.write_bytes(content)
+
+
+def write_an_unknown_opcode(path: Path) -> None:
+    damage_an_opcode(path)
+    content = bytearray(path.read_bytes())
+    end = next(iter_frames(content, HEADER_SIZE, len(content))).end - CHECKSUM_SIZE
+    content[end : end + CHECKSUM_SIZE] = crc32(content[HEADER_SIZE:end]).to_bytes(CHECKSUM_SIZE, "big")
     path.write_bytes(content)
 
 
@@ -63,7 +75,7 @@ def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path, lose: Callabl
     return last
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, cut_header, flip_a_bit])
+@pytest.mark.parametrize("lose", [Path.unlink, cut_header, flip_a_bit, damage_an_opcode])
 def test_image_is_fetched_if_edits_are_missing_or_damaged(
     stub: NameNodeStub, tmp_path: Path, lose: Callable[[Path], object]
 ) -> None:
@@ -117,6 +129,32 @@ def test_no_image_is_fetched_before_the_active_has_one_after_the_damage(stub: Na
         assert images(tmp_path / "nn2") == [0]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_applied_edits_that_were_damaged_later(
+    restarted: bool, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the NameNode's process runs, its past has not changed, and its next start needs an image with these edits.
+    After a restart, the NameNode may lack them, but our namespace may be the only copy.
+    """
+    started_at = [7]
+    monkeypatch.setattr(namenodes, "ask_start_time", lambda *_, **__: started_at[0])
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a", 3)
+        assert daemon.service.request(force=True, wait=True).state is TriggerState.DONE
+        last = write_edits(stub, "b", 3)
+        daemon.role.tail()
+        damaged = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == last).path
+        content = bytearray(damaged.read_bytes())
+        content[HEADER_SIZE + 10] ^= 0x40
+        damaged.write_bytes(content)
+        started_at[0] += restarted
+        result = daemon.service.request(force=True, wait=True)
+        assert result.state is (TriggerState.FAILED if restarted else TriggerState.DONE), result
+        assert (images(tmp_path / "nn2")[-1] == last) is not restarted
+        assert daemon.service.status()["appliedTxid"] == last
+        assert daemon.service.status()["lostPast"] is None
+
+
 def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path) as daemon:
         write_edits(stub, "a", 3)
@@ -128,6 +166,20 @@ def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path)
             daemon.role.tail()
             assert "no known image closes the gap" in daemon.service.status()["alarms"][0]
         assert images(tmp_path / "nn2") == [0]
+
+
+def test_no_image_is_fetched_without_space(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, each tail would fill the disk."""
+    with daemon_of(stub, tmp_path) as daemon:
+        last = make_a_gap(stub, daemon, tmp_path)
+        present = shutil.disk_usage(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "disk_usage", lambda _: present._replace(free=0))
+            daemon.role.tail()
+            assert "no space for a checkpoint" in daemon.service.status()["alarms"][0]
+            assert images(tmp_path / "nn2") == [0]
+        daemon.role.tail()
+        assert daemon.service.status()["appliedTxid"] == last
 
 
 def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
@@ -54,3 +56,24 @@ def test_slow_answer_counts_as_missing() -> None:
         assert book.states() == (JournalNodeState(address="a", answers=False, fault="no answer for 6 s"),)
         answered(3)
     assert book.states()[0].answers is True
+
+
+def test_failures_of_one_node_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    book = JournalNodeMonitor(["a", "b"], clock=clock)
+    for question in ("segments", "newest edits", "segments"):
+        with pytest.raises(RpcConnectionError), book.asking("b", question):
+            raise RpcConnectionError("no route", hint="Repair it.")
+        with book.asking("a", question):
+            clock.now += 2.0
+    with book.asking("b", "newest edits"):
+        pass
+    with book.asking("b", "segments"):
+        pass
+    with pytest.raises(RpcConnectionError), book.asking("b", closing=lambda: True):
+        raise RpcConnectionError("the client is closed")
+    assert [record.getMessage() for record in caplog.records] == [
+        "JournalNode b does not report its segments: no route; next: Repair it.",
+        "JournalNode b reports its segments again after 6 s, 2 times",
+    ]

@@ -111,10 +111,18 @@ def test_arrival_of_edits_is_logged_only_after_some_were_applied(
     assert "edits arrive again after" in caplog.messages[-1]
 
 
-def test_no_roll_and_no_alarm_without_answers(nodes: Nodes, roller: LogRoller) -> None:
-    nodes.txids = {}
-    assert not roller.check(50, never)
-    assert (nodes.rolls, roller.alarm) == (0, "")
+def test_no_roll_and_no_alarm_without_answers(
+    nodes: Nodes, roller: LogRoller, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each time that the NameNodes become silent is logged once."""
+    for silences in (1, 2):
+        nodes.txids = {}
+        for _ in range(2):
+            assert not roller.check(50, never)
+        assert (nodes.rolls, roller.alarm) == (0, "")
+        assert len([line for line in caplog.messages if "no NameNode reports its last transaction" in line]) == silences
+        nodes.txids = {"nn1:8020": 50}
+        assert not roller.check(50, never)
 
 
 def test_roll_is_requested_again_after_a_new_start(nodes: Nodes, roller: LogRoller, clock: Clock) -> None:
