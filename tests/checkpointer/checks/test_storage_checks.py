@@ -35,7 +35,22 @@ def test_folders_not_compared_are_listed_without_a_warning() -> None:
     folder = ROOT / "not_compared/1"
     found = decide("storage", directories=(directory(not_compared=(folder,)),))
     assert (found.state, found.hint) == (State.OK, "")
-    assert any(str(folder) in line and "set back by mistake" in line for line in found.details)
+    (line,) = (each for each in found.details if str(folder) in each)
+    assert "keep the folder until" in line
+    assert "set back by mistake" in line
+
+
+@pytest.mark.parametrize("parent", [LOST_PAST, NOT_COMPARED])
+def test_folder_of_an_unfinished_start_over_is_to_be_kept(parent: str) -> None:
+    """It may contain the only images, because a file system without hard links moves them there."""
+    begun = UnfinishedStartOver("the NameNode was set back", parent, "20260101T000000.000000Z")
+    folders = (ROOT / parent / "20250101T000000.000000Z", ROOT / parent / begun.folder)
+    lost, other = (folders, ()) if parent == LOST_PAST else ((), folders)
+    found = decide("storage", directories=(directory(start_over=begun, lost_pasts=lost, not_compared=other),))
+    (line,) = (each for each in found.details if str(folders[1]) in each)
+    assert "do not remove the folder" in line
+    assert any(str(folders[0]) in each and "do not remove" not in each for each in found.details)
+    assert ("1 lost past set aside" in found.summary) == (parent == LOST_PAST)
 
 
 @pytest.mark.parametrize(("parent", "word"), [(LOST_PAST, "present state"), (NOT_COMPARED, "may be the last copy")])

@@ -411,6 +411,32 @@ def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn:
         assert len(archive.catalogue().images) == 1
 
 
+def test_history_after_a_start_over_is_unknown_until_a_segment_was_compared(place: Path, nn: Path) -> None:
+    """The node has only the NameNode's image, which does not show to which branch it belongs."""
+    last = segment(nn, BASE_TXID, mkdir("/lost", 17000, 6000))
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        rounds.make(source_of(nn))
+        assert rounds.started_over == 0.0
+        (nn / "current" / segment_name(BASE_TXID + 1, last)).unlink()
+        source = replace(source_of(nn), confirmations=1, started_over=5.0)
+        position = rounds.make(source)
+        assert position is not None
+        assert (position.branch, rounds.started_over) == (MAIN, 0.0)
+        segment(nn, BASE_TXID, mkdir("/new", 17000, 7000))
+        position = rounds.make(source)
+        assert position is not None
+        assert (position.branch != MAIN, rounds.started_over) == (True, 5.0)
+
+
+def test_archive_that_begins_after_a_start_over_is_known(place: Path, nn: Path) -> None:
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(), None)
+        position = rounds.make(replace(source_of(nn), started_over=5.0))
+        assert position is not None
+        assert (position.restorable_txid, rounds.started_over) == (BASE_TXID, 5.0)
+
+
 def test_edits_that_arrive_after_later_edits_close_the_gap(place: Path, nn: Path, tmp_path: Path) -> None:
     """After its merge, a secondary fetches the edits that precede an image of the NameNode."""
     first = segment(nn, BASE_TXID, number(1))

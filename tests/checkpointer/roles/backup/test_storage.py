@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.roles.backup.namenode_link import NamenodeLink
 from checkpointer.roles.backup.role import BackupRole
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
@@ -18,7 +19,7 @@ from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.recurring_fault import Alarm
-from hadoop_rpc.errors import RpcError
+from hadoop_rpc.errors import RpcError, RpcTimeoutError
 from image_format.reader import ImageFile
 from journal.segment_stream import SegmentStream
 from servlets.status import TriggerState
@@ -81,36 +82,35 @@ def test_daemon_starts_while_the_namenode_is_down(namenode: NamenodeDouble, tmp_
         assert in_sync(daemon)
 
 
-def test_storage_of_a_stopped_namenode_is_not_used(namenode: NamenodeDouble, tmp_path: Path) -> None:
-    """The backup role was started with the NameNode's own configuration, and would prevent the NameNode's start."""
-    config = config_for(namenode, tmp_path / "backup")
-    root = config.image_directories[0]
-    shutil.copytree(namenode.folder, root / "current")
-    before = fingerprint(root)
-    namenode.stop()
-    with pytest.raises(StorageError, match="may be the storage of the NameNode at") as refused, Daemon(config):
-        pass
-    assert "dfs.namenode.name.dir" in refused.value.hint
-    assert fingerprint(root) == before
-    # a running NameNode would hold the lock of this storage, so a backup node of Hadoop has used it
-    namenode.start()
-    with Daemon(config) as daemon:
-        daemon.follow()
-        assert in_sync(daemon)
-    namenode.stop()
-    with Daemon(config):
-        pass
-
-
-def test_storage_of_another_host_is_adopted_while_the_namenode_is_down(
-    namenode: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["this host", "another host", "this host, hung"])
+def test_storage_that_may_be_the_namenodes_causes_a_warning(
+    namenode: NamenodeDouble,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
 ) -> None:
+    """The backup role may have the NameNode's own configuration, but the storage may also be a copy."""
     config = config_for(namenode, tmp_path / "backup")
     shutil.copytree(namenode.folder, config.image_directories[0] / "current")
+    before = fingerprint(config.image_directories[0])
     namenode.stop()
-    monkeypatch.setattr("checkpointer.roles.backup.namenode_link.is_local", lambda host: False)
+    if where == "another host":
+        monkeypatch.setattr("checkpointer.roles.backup.namenode_link.is_local", lambda host: False)
+    if where == "this host, hung":
+        hung = RpcTimeoutError("no response within 60 s")
+        monkeypatch.setattr(NamenodeLink, "namespace", lambda link: (_ for _ in ()).throw(hung))
     with Daemon(config) as daemon:
         assert daemon.role.alarms()
+        after = fingerprint(config.image_directories[0])
+        assert before.items() <= after.items()
+    assert ("may be the storage of the NameNode at" in caplog.text) == (where == "this host")
+    caplog.clear()
+    monkeypatch.undo()
+    # this node has used the storage
+    with Daemon(config):
+        pass
+    assert "may be the storage" not in caplog.text
 
 
 def test_image_is_fetched_again_if_its_edits_were_purged(namenode: NamenodeDouble, tmp_path: Path) -> None:

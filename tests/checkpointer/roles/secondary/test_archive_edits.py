@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from archive.archive import open_archive
+from archive.following import ArchivePosition
+from checkpointer.archiving.messages import ArchiveSource
+from checkpointer.archiving.worker import Rounds
 from checkpointer.roles.secondary.fetch import Fetcher
 from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
@@ -17,6 +21,8 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
 from hadoop_rpc.namenode_protocol import EditLogManifest, NamenodeClient
 from servlets.received_files import ReceivedFile
+from servlets.status import TriggerState
+from site_config.archive_settings import ArchiveSettings
 from tests.checkpointer.secondary_support import Secondary, done, segment_names
 from tests.journal.journal_support import segment_bytes, some_ops
 from tests.namenode_stub.namenode_double import NamenodeDouble
@@ -46,23 +52,23 @@ def archived(folder: Path) -> dict[str, str]:
 def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
     node: NamenodeDouble, tmp_path: Path
 ) -> None:
-    """The NameNode has them, so the archive need not have a gap."""
-    node.keeps_edits = True
-    names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived(tmp_path))
-    assert not has_gap(names)
-    assert len(names) > 3
-    segments = [int(step.split("-")[1]) for step in node.transfers() if step.startswith("segment")]
-    # the checkpoint does not wait for edits that only the archive needs
-    assert segments.index(89) > segments.index(max(segments))
-    # the next checkpoint does not fetch them again
-    assert len(segments) == len(set(segments))
+    """The NameNode purges them once it has our next image."""
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        done(secondary)
+        assert not list(node.folder.glob(segment_name(89, 0)[:25] + "*"))
+        assert not has_gap(segment_names(secondary.folder))
+        assert node.steps.index("segment-89") < max(at for at, step in enumerate(node.steps) if step == "upload")
 
 
 @pytest.mark.parametrize("why", ["no archive", "purged", "fault", "no manifest"])
 def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(
-    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+    node: NamenodeDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: str
 ) -> None:
     node.keeps_edits = why != "purged"
+    # the NameNode's process proves our image, so that this node does not start over
+    node.started_at = 1000
     if why == "fault":
         node.faults["segment-89"] = 500
     if why == "no manifest":
@@ -78,6 +84,7 @@ def test_a_checkpoint_does_not_depend_on_edits_for_the_archive(
     names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
     assert has_gap(names)
     assert not any(name.startswith("edits_0000000000000000089") for name in names)
+    assert caplog.text.count("the archive may lack") == (why != "no archive")
 
 
 @pytest.mark.parametrize("full", [1, 2])
@@ -99,28 +106,6 @@ def test_a_directory_that_cannot_store_edits_for_the_archive_remains_in_use(
     changes = {"dfs__namenode__checkpoint__edits__dir": ",".join(map(str, roots)), **archived(tmp_path)}
     names = edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **changes)
     assert has_gap(names) == (full == 2)
-
-
-def test_segments_for_the_archive_that_failed_are_fetched_by_the_next_checkpoint(
-    node: NamenodeDouble, tmp_path: Path
-) -> None:
-    node.keeps_edits = True
-    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
-        done(secondary)
-        node.save_namespace()
-        node.save_namespace()
-        node.faults["segment-89"] = 500
-        done(secondary)
-        assert has_gap(segment_names(secondary.folder))
-        node.faults.clear()
-        done(secondary)
-        assert not has_gap(segment_names(secondary.folder))
-
-
-def test_image_is_uploaded_before_edits_for_the_archive_are_fetched(node: NamenodeDouble, tmp_path: Path) -> None:
-    node.keeps_edits = True
-    edits_after_the_namenode_saved_an_image(node, tmp_path / "a", **archived(tmp_path))
-    assert node.steps.index("segment-89") > max(at for at, step in enumerate(node.steps) if step == "upload")
 
 
 def test_segment_of_another_past_is_fetched_again_for_the_archive(node: NamenodeDouble, tmp_path: Path) -> None:
@@ -187,3 +172,55 @@ def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
         assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
         assert not any(step.startswith("segment") for step in node.steps)
         assert segment_names(secondary.folder) == ours
+
+
+@pytest.mark.parametrize(("fault", "tried"), [(500, [89, 111]), ("digest", [89, 111]), ("cut", [89])])
+def test_edits_for_the_archive_that_failed_are_fetched_before_the_next_offer(
+    node: NamenodeDouble, tmp_path: Path, fault: str | int, tried: list[int]
+) -> None:
+    """A damaged segment does not prevent the fetch of others, but a broken connection does."""
+    node.keeps_edits = True
+    with Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary:
+        done(secondary)
+        node.save_namespace()
+        node.save_namespace()
+        node.faults |= {"segment-89": fault, "upload": 500}
+        assert secondary.checkpoint().state is TriggerState.DONE
+        assert [each for each in (89, 111) if f"segment-{each}" in node.steps] == tried
+        assert has_gap(segment_names(secondary.folder))
+        node.faults.clear()
+        node.steps.clear()
+        offers = secondary.role.upload(lambda: False, lambda: None, force=True)
+        assert [each.result for each in offers] == ["SUCCESS"]
+        assert not has_gap(segment_names(secondary.folder))
+        transfers = node.transfers()
+        assert (transfers[0], transfers[-1]) == ("segment-89", "upload")
+
+
+def test_edits_that_the_archive_lacks_are_reported(
+    node: NamenodeDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names them once; the archive counts them, as `/status` shows."""
+    node.started_at = 1000
+    with (
+        open_archive(str(tmp_path / "archive")) as archive,
+        Secondary.of(tmp_path, node, **archived(tmp_path)) as secondary,
+    ):
+        rounds = Rounds(archive, ArchiveSettings(), None)
+
+        def position(confirmations: int) -> ArchivePosition:
+            image = secondary.role.latest_image()
+            source = ArchiveSource((secondary.folder,), (secondary.folder,), 0, image, confirmations)
+            found = rounds.make(source)
+            assert found is not None
+            return found
+
+        done(secondary)
+        assert position(1).missing == 0
+        node.save_namespace()
+        node.save_namespace()
+        done(secondary)
+        assert caplog.text.count("the archive may lack the transactions 89 to 110") == 1
+        assert position(2).missing == 110 - 88
+        done(secondary)
+        assert caplog.text.count("the archive may lack") == 1
