@@ -15,7 +15,7 @@ class ArchiveError(HdfsError):
 
 
 class ArchiveDamagedError(ArchiveError):
-    """An object whose bytes do not match its digest; `file` is its name."""
+    """Damage to an object whose bytes do not match its digest; `file` is its name."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
     default_hint = "`checkpointer archive check` lists the moments that are lost."
@@ -26,27 +26,27 @@ class ArchiveDamagedError(ArchiveError):
 
 
 class ArchiveVersionError(ArchiveError):
-    """An archive that a newer program wrote."""
+    """Refusal to use an archive that a newer program wrote."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
 
 class NoSuchMomentError(ArchiveError):
-    """A requested moment that the archive cannot restore."""
+    """A request for a moment that the archive cannot restore."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class NoSuchRemovalError(NoSuchMomentError):
-    """A path that, according to the available operations, was never removed."""
+    """A request for a removed path that, according to the available operations, was never removed."""
 
 
 class PathMissingError(NoSuchMomentError):
-    """A path that did not exist before the operation that was assumed to remove it."""
+    """A request for a path that did not exist before the operation that was assumed to remove it."""
 
 
 class NotOmittableError(ArchiveError):
-    """An operation that a restore cannot omit."""
+    """A request to omit an operation without which a restore is impossible."""
 
 
 class CrossingWritersError(ArchiveError):
@@ -60,7 +60,7 @@ class CrossingWritersError(ArchiveError):
 
 
 class OtherHistoryError(ArchiveError):
-    """Files of a new history, which the options do not allow."""
+    """Refusal to add files of a new history, which the options do not allow."""
 
     def __init__(self, first: int) -> None:
         super().__init__(

@@ -59,23 +59,33 @@ class PeerAnswer:
     clock_ahead: float = 0.0
 
 
+@dataclass(slots=True)
+class ShownCluster:
+    """A cluster on the page.
+
+    Attributes:
+        name: name shown; it may change, and belongs to one cluster.
+        ask: queries all nodes within time limits.
+    """
+
+    name: str
+    ask: Callable[[], Sequence[PeerAnswer]]
+
+
 class ClusterPage:
     """Page of clusters; while a browser shows it, the page queries each cluster in the background, at most every few
     seconds.
-
-    Args:
-        clusters: functions by cluster name; each queries all nodes of its cluster within time limits.
     """
 
-    def __init__(self, clusters: Mapping[str, Callable[[], Sequence[PeerAnswer]]]) -> None:
-        self._work = {name: BackgroundWork(name, ask, SECONDS) for name, ask in clusters.items()}
+    def __init__(self, clusters: Sequence[ShownCluster]) -> None:
+        self._work = [(each, BackgroundWork(each.name, each.ask, SECONDS)) for each in clusters]
 
     def page(self) -> NodePage:
         now = time.time()
         panels: list[Panel] = []
         attention: list[Attention] = []
-        for number, (name, work) in enumerate(self._work.items()):
-            result = work.result()
+        for number, (cluster, work) in enumerate(self._work):
+            result, name = work.result(), cluster.name
             text = result.fault or ("The nodes are being queried." if result.at is None else "")
             answers = [_readable(each, now) for each in result.value or ()]
             rows = tuple(_row(each, now) for each in answers)
@@ -85,7 +95,7 @@ class ClusterPage:
                 attention.append(Attention(Level.FAULT, title, result.fault, result.next_step))
             attention += [replace(each, title=f"{name}: {each.title}") for each in cluster_attention(answers, now)]
         level = max((each.level for each in attention), key=_ORDER.index, default=Level.GOOD)
-        names = ", ".join(self._work)
+        names = ", ".join(panel.title for panel in panels)
         return NodePage("Cluster", names, "", level, attention=tuple(attention), panels=tuple(panels))
 
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, permutations
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -48,16 +48,17 @@ from engine.section_delta import (
     appended,
     directory_cuts,
     inode_cuts,
+    merged_places,
     runs,
     spliced,
 )
 from hadoop_common.process_tuning import lower_thread_priority
-from image_format.array_allocator import pieces
+from image_format.array_allocator import ArrayAllocator, pieces
 from image_format.index import DirectoryChanges, Ids, ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.index_update import SectionUpdate, updated_arrays
 from image_format.inode_columns import read_inode_columns
-from image_format.inode_table import NO_ROW, EncodedRecords
+from image_format.inode_table import NO_ROW, EncodedRecords, InodeTable
 from image_format.kernels.inode import DROPPED, FILE, OPENED
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -104,17 +105,21 @@ class SectionMerger(Protocol):
 
 
 class IndexMerger:
-    """`SectionMerger` over an index of the whole image; it can derive the index of the new image after the write."""
+    """`SectionMerger` over an index of the whole image; it can derive the index of the new image after the write.
+
+    Args:
+        allocator: allocates the list of changes.
+    """
 
     concurrent = True
 
-    def __init__(self, index: ImageIndex) -> None:
-        self._index = index
+    def __init__(self, index: ImageIndex, allocator: ArrayAllocator) -> None:
+        self._index, self._allocator = index, allocator
         self._inodes: SectionCuts | None = None
         self._directories: DirectoryCuts | None = None
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
-        self._inodes = inode_cuts(self._index, delta)
+        self._inodes = inode_cuts(self._index, delta, self._allocator)
         index = self._index
         return spliced(index.inode_buffer, index.records_start, self._inodes, index.inode_reads)
 
@@ -176,7 +181,7 @@ class Compaction:
             "INODE_DIR": lambda: self._directories() if self._entries is None else self._entries.result(),
         }
         tree, references, diffs = namespace.tree, namespace.tree.references, namespace.recorder.diffs
-        self._dropped = runs(np.flatnonzero(tree.dropped))
+        self._dropped = runs(tree.dropped, namespace.table.allocator)
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
         # Entries that cannot be copied although only their reference numbers change.
@@ -224,7 +229,7 @@ class Compaction:
         dirty = table.dirty_rows()
         for rows in dirty:
             self._check_policies(rows)
-        slots, records = self._changed_inodes(dirty.old)
+        delta = self._inode_delta(dirty.old)
         header = pb.INodeSection()
         header.CopyFrom(namespace.base.header)
         header.lastInodeId = namespace.last_inode_id
@@ -234,22 +239,44 @@ class Compaction:
         added = self._background.submit(table.encode, dirty.new)
         if self._merger.concurrent:
             self._entries = self._background.submit(self._directories)
-        old = np.flatnonzero(~namespace.tree.dropped[slots])
-        yield from self._merger.inodes(InodeDelta(slots[old], records.data, records.spans[old], self._dropped))
+        yield from self._merger.inodes(delta)
         self.written = WrittenInodes(len(start), added.result())
         yield from appended(*self.written.added)
 
-    def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """Return the slots and records of changed base inodes, including directories that Hadoop changes on loading."""
+    def _inode_delta(self, rows: Ids) -> InodeDelta:
+        """Return the changes of base inodes, with unread directories that Hadoop changes on loading, and removals."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
-        more = unread.dirty_rows().old
-        records = table.encode(rows)
+        found = [self._changed_inodes(table, rows), self._changed_inodes(unread, unread.dirty_rows().old)]
+        (slots, records), (more, added) = found
         if not more.size:
-            return table.slot[rows], records
-        added = unread.encode(more)
-        data = np.concatenate([records.data, added.data])
-        spans = np.concatenate([records.spans, added.spans + records.data.size])
-        return np.concatenate([table.slot[rows], unread.slot[more]]), EncodedRecords(data, spans)
+            return InodeDelta(slots, *records, self._dropped)
+        size, zeros = slots.size + more.size, table.allocator.zeros
+        merged = InodeDelta(
+            zeros(size, np.int64),
+            zeros(records.data.size + added.data.size, np.uint8),
+            zeros((size, 2), np.int64),
+            self._dropped,
+        )
+        used = 0
+        for (own, (data, spans)), (others, _) in permutations(found):
+            merged.data[used : used + data.size] = data
+            for piece in pieces(own.size):
+                at = merged_places(piece, np.searchsorted(others, own[piece]))
+                merged.slots[at], merged.spans[at] = own[piece], spans[piece] + used
+            used += data.size
+        return merged
+
+    def _changed_inodes(self, table: InodeTable, rows: Ids) -> tuple[Ids, EncodedRecords]:
+        """Return the slots and records of the inodes in `rows` that still exist; `rows` is overwritten."""
+        slots: Ids = table.allocator.zeros(rows.size, np.int64)
+        used = 0
+        for piece in pieces(rows.size):
+            some = table.slot[rows[piece]]
+            kept = ~self._namespace.tree.dropped[some]
+            behind = used + int(np.count_nonzero(kept))
+            slots[used:behind], rows[used:behind] = some[kept], rows[piece][kept]
+            used = behind
+        return slots[:used], table.encode(rows[:used])
 
     def _check_policies(self, rows: Ids) -> None:
         """Raise UnsupportedNamespaceError if edits gave a file a storage policy that the layout lacks.

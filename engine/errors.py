@@ -15,13 +15,13 @@ class CheckpointError(HdfsError):
 
 
 class NamespaceError(CheckpointError):
-    """A change that does not fit the namespace; `replay.apply` converts it to an error that names the operation."""
+    """A change that contradicts the namespace; `replay.apply` converts it to an error that names the operation."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
 
 class InconsistentNamespaceError(CheckpointError):
-    """Inconsistent snapshots or references; unlike `NamespaceError`, this error may follow a partial change."""
+    """Detection of inconsistent snapshots or references; unlike `NamespaceError`, possibly after a partial change."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
@@ -33,7 +33,7 @@ class UnsupportedNamespaceError(CheckpointError):
 
 
 class ReplayError(CheckpointError):
-    """An edit that does not fit the namespace to which it is applied.
+    """A contradiction between an edit and the namespace to which it is applied.
 
     `op` is the name of the opcode, or "end of replay" for a check after the last transaction. `txid` is the transaction
     id of the edit, and `path` is the affected file or directory, if any.
@@ -61,15 +61,15 @@ class UnsupportedOperationError(CheckpointError):
 
 
 class CheckpointCancelledError(CheckpointError):
-    """A cancelled checkpoint; all of its files were removed."""
+    """Cancellation of a checkpoint; all of its files were removed."""
 
 
 class CheckpointInProgressError(CheckpointError):
-    """A checkpoint request that arrived while another checkpoint, possibly of the same txid, was running."""
+    """Refusal of a checkpoint while another checkpoint, possibly of the same txid, is running."""
 
 
 class NamespaceBusyError(CheckpointError):
-    """A read that timed out after `seconds`: the namespace was being loaded or saved, or lacked a transaction."""
+    """A read that timed out after `seconds`: the namespace was loaded or saved, or lacked a transaction."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError
+from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError, TransactionGapError, UnreadableOpError
 from journal.primitives import Buffer
 from journal.salvage import examine_segment
 from journal.segment_file import EditLogSegment, map_file
@@ -49,6 +49,7 @@ def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProg
         UnsupportedEditsLayoutError: a layout is unknown.
         CorruptOpError, TransactionGapError: valid operations follow a damaged operation, or the txids have a gap or do
             not start with the file name's txid.
+        UnreadableOpError: other software wrote an operation.
         StorageError: a file cannot be read.
     """
     try:
@@ -82,6 +83,8 @@ def examine_in_progress_segment(segment: EditLogSegment, content: Buffer) -> InP
     fault = found.fault
     if isinstance(fault, TransactionGapError):
         fault.hint = _HINT
+        raise fault
+    if isinstance(fault, UnreadableOpError):
         raise fault
     if fault is not None and found.lost:
         lost = ", ".join(f"{run.first} to {run.last}" for run in found.lost[:3])

@@ -85,7 +85,7 @@ class LoadedImage:
         """
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
-        merger = IndexMerger(self.index)
+        merger = IndexMerger(self.index, self.allocator)
         written = write_image(
             self.namespace,
             self.image,

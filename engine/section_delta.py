@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.array_allocator import BufferPool, pieces
+from image_format.array_allocator import ArrayAllocator, BufferPool, pieces
 from image_format.direct_reader import SectionReads
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.kernels.merge import splice
@@ -43,7 +43,7 @@ class InodeDelta(NamedTuple):
     """Changed records of INODE, by slot.
 
     Attributes:
-        slots: slots of the changed inodes, in any order.
+        slots: slots of the changed inodes, ascending; none of them is dropped.
         data: new bytes.
         spans: one row of (start, end) in `data` for each slot.
         dropped: rows of (first, one past the last) slot of removed inodes, ascending.
@@ -86,14 +86,31 @@ class DirectoryDelta(NamedTuple):
     dropped: Ids
 
 
-def runs(slots: npt.NDArray[np.int64]) -> Ids:
-    """Return rows of (first, one past the last) of the runs of consecutive values in ascending `slots`."""
-    if not slots.size:
-        return np.zeros((0, 2), np.int64)
-    breaks = np.flatnonzero(np.diff(slots) != 1)
-    starts = slots[np.concatenate([[0], breaks + 1])]
-    stops = slots[np.concatenate([breaks, [slots.size - 1]])] + 1
-    return np.stack([starts, stops], axis=1)
+def runs(marks: npt.NDArray[np.bool_], allocator: ArrayAllocator) -> Ids:
+    """Return rows of (first, one past the last) of the runs of True in `marks`."""
+    count = sum(int(np.count_nonzero(_edges(marks, piece))) for piece in pieces(marks.size))
+    edges: Ids = allocator.zeros(count + count % 2, np.int64)
+    used = 0
+    for piece in pieces(marks.size):
+        found = piece.start + np.flatnonzero(_edges(marks, piece))
+        edges[used : used + found.size] = found
+        used += found.size
+    edges[used:] = marks.size
+    return edges.reshape(-1, 2)
+
+
+def _edges(marks: npt.NDArray[np.bool_], piece: slice) -> npt.NDArray[np.bool_]:
+    """Return the marks in `piece` that differ from the previous mark; the mark before the first is False."""
+    edges = marks[piece].copy()
+    edges[1:] ^= marks[piece][:-1]
+    if piece.start:
+        edges[0] ^= marks[piece.start - 1]
+    return edges
+
+
+def merged_places(piece: slice, before: Ids) -> Ids:
+    """Return the places of `piece` of an array in its merge with others, of which `before` precede each number."""
+    return np.arange(piece.start, piece.stop) + before
 
 
 def spliced(buffer: Bytes, start: int, cuts: SectionCuts, reads: SectionReads | None = None) -> Iterator[memoryview]:
@@ -134,14 +151,21 @@ def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
         yield from spliced(data[:0], 0, SectionCuts(np.zeros_like(spans[piece]), data, spans[piece]))
 
 
-def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
+def inode_cuts(index: ImageIndex, delta: InodeDelta, allocator: ArrayAllocator) -> SectionCuts:
     """Return the cuts of INODE; adjacent dropped records share one cut."""
-    begins = np.concatenate([delta.dropped[:, 0], delta.slots])
-    ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
-    spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
-    order = np.argsort(begins, kind="stable")
-    places = np.stack([_starts(index, begins[order]), _starts(index, ends[order])], axis=1)
-    return SectionCuts(places, delta.data, spans[order])
+    size = delta.slots.size + len(delta.dropped)
+    places, spans = (allocator.zeros((size, 2), np.int64) for _ in range(2))
+    edges = delta.dropped.reshape(-1)
+    for piece in pieces(delta.slots.size):
+        slots = delta.slots[piece]
+        at = merged_places(piece, np.searchsorted(edges, slots, side="right") // 2)
+        places[at, 0], places[at, 1] = _starts(index, slots), _starts(index, slots + 1)
+        spans[at] = delta.spans[piece]
+    for piece in pieces(len(delta.dropped)):
+        dropped = delta.dropped[piece]
+        at = merged_places(piece, np.searchsorted(delta.slots, dropped[:, 0]))
+        places[at] = _starts(index, dropped.reshape(-1)).reshape(-1, 2)
+    return SectionCuts(places, delta.data, spans)
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
@@ -150,7 +174,7 @@ def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int)
     The delta must not contain other slots.
     """
     start, end = _starts(index, np.array([first, behind])).tolist()
-    return spliced(index.inode_buffer[:end], start, inode_cuts(index, delta))
+    return spliced(index.inode_buffer[:end], start, inode_cuts(index, delta, ArrayAllocator()))
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:

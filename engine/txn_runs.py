@@ -282,18 +282,23 @@ class TxnRecorder:
                 return
 
     def check_resumed(self, read: Callable[[int], Iterator[EditOp]]) -> None:
-        """Begin another run if a segment no longer matches the run that its next transactions would continue.
+        """Begin another run if a segment no longer matches the run that its next transactions would continue, or if it
+        begins inside that run.
 
         Args:
-            read: returns transactions of the segment from a txid. If the source has only later transactions, nothing is
-                compared.
+            read: returns transactions of the segment from a txid. If the source has only later transactions of the
+                segment, nothing is compared.
         """
         if not self._growing or self._growing[-1].last < 0:
             return
         run, found = self._growing[-1], RunOpening()
         opening = run.opening
         for op in read(run.first):
-            if op.txid > opening.opening_end or (found.opening_end < 0 and op.txid != run.first):
+            if found.opening_end < 0 and op.txid != run.first:
+                # transactions that were applied from one segment are in two segments now
+                run.closed |= isinstance(op, StartLogSegmentOp) and op.txid <= run.last
+                break
+            if op.txid > opening.opening_end:
                 break
             found.take(op)
         same = (found.opening_end, found.digest) == (opening.opening_end, opening.digest)

@@ -15,7 +15,7 @@ _CLEAR = "`checkpointer zkfc clear-breadcrumb`"
 
 
 class BreadcrumbError(HdfsError):
-    """A breadcrumb that cannot be read, or that names another nameservice."""
+    """Failure to read a breadcrumb, or a breadcrumb that names another nameservice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,16 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
 The controller reacts to reports of the health monitor, to transitions that the election requests, and to other
-controllers' requests to cede or to take over. The controller prevents these faults:
+controllers' requests to cede or to take over. The controller guarantees:
 
-- The lock and the breadcrumb are removed while the NameNode is still active, so that two NameNodes are active. The
+- Without its lock, an active NameNode still has its breadcrumb, so that the next active NameNode fences it. The
   controller removes the breadcrumb only after the NameNode has confirmed that it is a standby. Until the lock is
   released, `blocked` prevents transitions that the election may still request.
-- The controller changes the NameNode's state because ZooKeeper is unreachable. A working NameNode keeps its state
-  instead.
-- Two changes of the NameNode's state overlap. Each change holds the `_changing` lock. The `_deciding` lock serialises
-  decisions about the election. Callbacks of the election never acquire `_deciding`, because `Election.quit` may wait
-  for them.
+- The controller does not change the NameNode's state because ZooKeeper is unreachable. A working NameNode keeps its
+  state.
+- Changes of the NameNode's state do not overlap. Each change holds the `_changing` lock. The `_deciding` lock
+  serialises decisions about the election. Callbacks of the election never acquire `_deciding`, because `Election.quit`
+  may wait for them.
 """
 
 from __future__ import annotations

@@ -14,13 +14,12 @@ the session:
 A response that confirms our ownership of the lock is valid for one session timeout after its request, because ZooKeeper
 does not end a session earlier. An older response never starts a step. A server that has lost its connection to
 ZooKeeper's leader may answer with an old state for a while. The breadcrumb is therefore written before the NameNode is
-made active, because the leader must accept this write. The elector prevents these faults:
+made active, because the leader must accept this write. The elector guarantees:
 
-- The NameNode is made active, or another NameNode is fenced, without a valid response.
-- The breadcrumb of another node is overwritten before that node was fenced.
-- The NameNode receives a command because no server is reachable. The state is then NEUTRAL, in which the elector sends
-  no commands.
-- A create is sent in a session that may already own the lock. After a lost connection, the elector first checks the
+- It makes the NameNode active, and fences another NameNode, only after a valid response.
+- It does not overwrite the breadcrumb of another node before that node was fenced.
+- While no server is reachable, the state is NEUTRAL, in which the elector sends no commands to the NameNode.
+- It does not send a create in a session that may already own the lock. After a lost connection, it first checks the
   lock.
 """
 

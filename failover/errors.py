@@ -13,7 +13,7 @@ class ControllerError(HdfsError):
 
 
 class FormatDeniedError(ControllerError):
-    """Existing znodes whose removal was not confirmed."""
+    """Refusal to format existing znodes without a confirmation."""
 
     exit_code: ClassVar[int] = 2
 
@@ -26,14 +26,14 @@ class FormatDeniedError(ControllerError):
 
 
 class FormatError(ControllerError):
-    """Znodes that cannot be created or removed."""
+    """Failure to create or remove the znodes of a nameservice."""
 
     def __init__(self, fault: HdfsError) -> None:
         super().__init__(fault.message, hint=fault.hint)
 
 
 class NotFormattedError(ControllerError):
-    """A missing znode of the nameservice."""
+    """Lack of the nameservice's znode, because ZooKeeper was not formatted for the nameservice."""
 
     exit_code: ClassVar[int] = 3
 
@@ -46,7 +46,7 @@ class NotFormattedError(ControllerError):
 
 
 class FencingNotConfiguredError(ControllerError):
-    """A configuration without fencing methods."""
+    """Refusal of a configuration without fencing methods."""
 
     exit_code: ClassVar[int] = 4
 
@@ -59,7 +59,7 @@ class FencingNotConfiguredError(ControllerError):
 
 
 class AutomaticFailoverDisabledError(ControllerError):
-    """A configuration without automatic failover."""
+    """Refusal of a configuration without automatic failover."""
 
     exit_code: ClassVar[int] = 5
 
@@ -71,7 +71,7 @@ class AutomaticFailoverDisabledError(ControllerError):
 
 
 class ZooKeeperAwayError(ControllerError):
-    """A ZooKeeper ensemble that does not answer."""
+    """Failure to reach the ZooKeeper ensemble."""
 
     exit_code: ClassVar[int] = 6
 
@@ -80,7 +80,7 @@ class ZooKeeperAwayError(ControllerError):
 
 
 class UnresolvedHostsError(ControllerError):
-    """NameNodes' host names that cannot be resolved now, for instance because DNS starts later than this host.
+    """Failure to resolve NameNodes' host names now, for instance because DNS starts later than this host.
 
     systemd restarts the controller after this exit code, but not after the exit code of a faulty configuration.
     """
@@ -94,7 +94,7 @@ class UnresolvedHostsError(ControllerError):
 
 
 class SecondControllerError(ControllerError):
-    """A controller's port that is already in use by another process."""
+    """Failure to bind the controller's port, because another process uses the port."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(

@@ -20,7 +20,7 @@ RESULTS = ("done", "failed")
 
 
 class NotFencedError(HdfsError):
-    """A last active NameNode that was not fenced and may still be active."""
+    """Failure to fence the last active NameNode, which may still be active."""
 
 
 @dataclass(frozen=True, slots=True)

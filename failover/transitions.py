@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TransitionError(HdfsError):
-    """A failed transition of a NameNode's HA state."""
+    """Failure of a transition of a NameNode's HA state."""
 
 
 @dataclass(frozen=True, slots=True)

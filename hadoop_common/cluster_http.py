@@ -27,11 +27,11 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 class HttpFaultError(OSError):
-    """A response that is not HTTP, or an address that is not a URL."""
+    """A response that is not HTTP, or a request to an address that is not a URL."""
 
 
 class UnreachableServerError(OSError):
-    """A server to which no connection can be made."""
+    """Failure to connect to a server."""
 
 
 class HttpAnswer(NamedTuple):

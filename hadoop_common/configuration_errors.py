@@ -34,7 +34,7 @@ class ConfigurationFault:
 
 
 class ConfigurationError(HdfsError):
-    """An unusable configuration; `faults` lists all faults."""
+    """Refusal of an unusable configuration; `faults` lists all faults."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 

@@ -59,7 +59,7 @@ def read_properties(path: Path, load: Callable[[Path], bytes] = _whole_file) -> 
 
 
 class _MissingError(Exception):
-    """A missing target of an XInclude, whose fallback then applies; the message gives the reason."""
+    """Lack of the target of an XInclude, whose fallback then applies; the message gives the reason."""
 
 
 class _Parser:

@@ -35,6 +35,6 @@ def _rebuilt(kind: type[HdfsError], arguments: tuple[object, ...]) -> HdfsError:
 
 
 class StorageError(HdfsError):
-    """An unusable storage directory: unformatted, locked, inconsistent with another directory, or not writable."""
+    """Failure to use a storage directory: unformatted, locked, inconsistent with another directory, or not writable."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE

@@ -44,7 +44,7 @@ _NETWORK = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
 
 
 class FileFaultError(StorageError, OSError):
-    """An unusable file or directory; also an OSError, for callers that can continue without the file."""
+    """Failure to use a file or directory; also an OSError, for callers that can continue without the file."""
 
     def __init__(self, fault: OSError, path: str | PathLike[str], problem: str) -> None:
         super().__init__(f"{path} {problem}: {_reason(fault)}", hint=_hint(fault))
@@ -52,7 +52,7 @@ class FileFaultError(StorageError, OSError):
 
 
 class SpecialFileError(FileFaultError):
-    """A device, FIFO or socket at the path of a file to be written; a rename would replace the special file."""
+    """Refusal to write a file at the path of a device, FIFO or socket, which a rename would replace."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
@@ -61,7 +61,7 @@ class SpecialFileError(FileFaultError):
 
 
 class NetworkFaultError(HdfsError):
-    """A connection that cannot be made, or that broke."""
+    """Failure to make a connection, or the loss of a connection."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 

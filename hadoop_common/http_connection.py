@@ -25,7 +25,7 @@ _SLICE_SECONDS = 0.25
 
 
 class WaitCancelled(Exception):  # noqa: N818 - not an error, it ends the wait
-    """The cancellation of a wait by the caller."""
+    """Cancellation of a wait by the caller."""
 
 
 class WaitLimit:

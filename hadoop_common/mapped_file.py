@@ -35,11 +35,11 @@ _MACHINES = ("x86_64", "aarch64")
 
 
 class ShrunkFileError(StorageError):
-    """A mapped file that shrank, or whose disk failed, while it was read; the data read is not the file's content."""
+    """Failure of a read, because the mapped file shrank or its disk failed; the data read is not the file's content."""
 
 
 class FailedDiskError(ShrunkFileError):
-    """A failing disk: a page of a mapped file that cannot be read although the file has its full size (EIO)."""
+    """Failure of a disk: a page of a mapped file cannot be read although the file has its full size (EIO)."""
 
 
 class MappedFile(mmap.mmap):

@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class NotRegularError(FileFaultError):
-    """A path that is not a regular file, or a file of an unexpected kind."""
+    """Refusal of a path that is not a regular file, or of a file of an unexpected kind."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(OSError(errno.EINVAL, reason), path, "cannot be read")
@@ -30,7 +30,7 @@ class NotRegularError(FileFaultError):
 
 
 class SparseFileError(NotRegularError):
-    """A file of which large parts were never written."""
+    """Refusal of a file of which large parts were never written."""
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:

@@ -21,13 +21,13 @@ MAX_VERSION_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
-    """A VERSION file that lacks a key or has a value of the wrong type."""
+    """Failure to read a VERSION file, which lacks a key or has a value of the wrong type."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class ForeignDirectoryError(StorageError):
-    """A storage directory that belongs to another node, running or not."""
+    """Refusal of a storage directory that belongs to another node, running or not."""
 
 
 @dataclass(frozen=True, slots=True)

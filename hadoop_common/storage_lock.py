@@ -34,7 +34,7 @@ _held_guard = threading.Lock()
 
 
 class StorageInUseError(StorageError):
-    """A storage directory that another process or object uses."""
+    """Failure to lock a storage directory that another process or object uses."""
 
 
 def storage_user(directory: Path) -> str:
@@ -250,9 +250,9 @@ class StorageLock:
     def _in_use(self, holder: str) -> StorageInUseError:
         return StorageInUseError(
             f"{self.path} is held by {holder}",
-            hint="Leave that process alone: it may be the NameNode. Configure other directories for this "
-            "process (dfs.namenode.checkpoint.dir, for a standby dfs.namenode.name.dir). Two processes in one "
-            "directory destroy its contents.",
+            hint="Leave that process alone: it may be the NameNode, or the same daemon, which is already running. "
+            "Configure other directories for another daemon (dfs.namenode.checkpoint.dir, for a standby "
+            "dfs.namenode.name.dir). Two processes in one directory destroy its contents.",
         )
 
     def _failure(self, fault: OSError) -> StorageError:

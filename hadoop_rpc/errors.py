@@ -21,7 +21,7 @@ class RpcError(HdfsError):
 
 
 class RpcConnectionError(RpcError):
-    """Connection that cannot be opened or that broke; `sent` is true if the call may have reached the server."""
+    """Failure to open a connection, or its loss; `sent` is true if the call may have reached the server."""
 
     default_hint = "Check that the server at this address is running, its port, and the network between the hosts."
 
@@ -31,11 +31,11 @@ class RpcConnectionError(RpcError):
 
 
 class RpcTimeoutError(RpcConnectionError):
-    """Call without a response in time; the server may still perform the call."""
+    """Lack of a response in time; the server may still perform the call."""
 
 
 class RpcProtocolError(RpcError):
-    """Received bytes that are not Hadoop RPC of version 9."""
+    """Receipt of bytes that are not Hadoop RPC of version 9."""
 
     default_hint = "Check that this is the server's RPC address, not its HTTP address."
 
@@ -48,13 +48,13 @@ class AuthenticationRequiredError(RpcError):
 
 
 class KerberosError(RpcError):
-    """Failure of Kerberos on this side, or a peer that did not prove its identity."""
+    """Failure of Kerberos on this side, or of a peer to prove its identity."""
 
     default_hint = "Run with KRB5_TRACE=/dev/stderr to trace Kerberos."
 
 
 class KerberosSetupError(KerberosError):
-    """Missing Kerberos prerequisite on this host; waiting does not help."""
+    """Lack of a prerequisite of Kerberos on this host; waiting does not help."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
@@ -136,21 +136,21 @@ class JavaIOError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.StandbyException")
 class StandbyError(RemoteError):
-    """Call to a NameNode that is not active; another NameNode may be active."""
+    """Refusal of a call by a NameNode that is not active; another NameNode may be active."""
 
     default_hint = "Ask the active NameNode."
 
 
 @_java_exception("org.apache.hadoop.ipc.RetriableException")
 class RetriableError(RemoteError):
-    """Call that the server cannot answer now, but can answer soon."""
+    """Refusal of a call that the server cannot answer now, but can answer soon."""
 
     default_hint = "Try again later."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.namenode.SafeModeException")
 class SafeModeError(RemoteError):
-    """Change that a NameNode rejects because it is in safe mode."""
+    """Refusal of a change by a NameNode in safe mode."""
 
     default_hint = (
         "Wait until the NameNode leaves safe mode on its own; its web page shows what it waits for. If blocks are "
@@ -165,14 +165,14 @@ class SafeModeError(RemoteError):
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")
 class AccessControlError(RemoteError):
-    """Call for which the caller lacks the required permission."""
+    """Refusal of a call for which the caller lacks the required permission."""
 
     default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
 
 
 @_java_exception("org.apache.hadoop.security.authorize.AuthorizationException")
 class NotAuthorizedError(RemoteError):
-    """Principal that the server does not allow to use the protocol."""
+    """Refusal of a principal that the server does not allow to use the protocol."""
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
         super().__init__(text, class_name=class_name, hint=hint or advice_on_refusal(text))
@@ -180,22 +180,22 @@ class NotAuthorizedError(RemoteError):
 
 @_java_exception("javax.security.sasl.SaslException")
 class SaslError(RemoteError):
-    """Failed login, or a message out of order."""
+    """Failure of a login, or a login message out of order."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
 class UnregisteredNodeError(RemoteError):
-    """Caller that is not registered at the NameNode as a backup node."""
+    """Refusal of a caller that is not registered at the NameNode as a backup node."""
 
 
 @_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")
 class HealthCheckFailedError(RemoteError):
-    """Unhealthy NameNode; its failover controller then leaves the election."""
+    """Response of an unhealthy NameNode to a health check; its failover controller then leaves the election."""
 
 
 @_java_exception("org.apache.hadoop.ha.ServiceFailedException")
 class ServiceFailedError(RemoteError):
-    """State transition that a NameNode could not make, or that a failover controller could not cause."""
+    """Failure of a NameNode to change its state, or of a failover controller to cause the change."""
 
 
 # ---- the call itself ----
@@ -203,26 +203,26 @@ class ServiceFailedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.RpcServerException")
 class RpcServerError(RemoteError):
-    """Call that the server could not accept."""
+    """Failure of the server to accept a call."""
 
 
 @_java_exception("org.apache.hadoop.ipc.RpcNoSuchMethodException")
 class NoSuchRpcMethodError(RemoteError):
-    """Method that the server's protocol does not have."""
+    """A call of a method that the server's protocol does not have."""
 
     default_hint = "The other side's release is too old, or too new, for this call."
 
 
 @_java_exception("org.apache.hadoop.ipc.RpcNoSuchProtocolException")
 class NoSuchProtocolError(RemoteError):
-    """Protocol that the server does not serve."""
+    """A call in a protocol that the server does not serve."""
 
     default_hint = "Check that the address belongs to the right kind of server."
 
 
 @_java_exception("org.apache.hadoop.ipc.RPC$VersionMismatch")
 class VersionMismatchError(RemoteError):
-    """Protocol version that differs between the two sides."""
+    """A call in a protocol version that differs from the server's version."""
 
 
 # ---- the namespace ----
@@ -230,7 +230,7 @@ class VersionMismatchError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.IncorrectVersionException")
 class IncorrectVersionError(RemoteError):
-    """Layout version of the caller that differs from the version that the server expects."""
+    """Refusal of a caller whose layout version differs from the version that the server expects."""
 
     @property
     def expected(self) -> int | None:
@@ -241,7 +241,7 @@ class IncorrectVersionError(RemoteError):
 
 @_java_exception("java.lang.UnsupportedOperationException")
 class UnsupportedOperationRemoteError(RemoteError):
-    """Operation that the server does not support."""
+    """A call of an operation that the server does not support."""
 
 
 # ---- journals ----
@@ -249,7 +249,7 @@ class UnsupportedOperationRemoteError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException")
 class JournalNotFormattedError(RemoteError):
-    """Journal that the JournalNode does not have."""
+    """A call about a journal that the JournalNode does not have."""
 
     default_hint = (
         "Check that the JournalNode's disk is mounted. If the journal is really lost, `checkpointer journalnode format "
@@ -259,14 +259,14 @@ class JournalNotFormattedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalOutOfSyncException")
 class JournalOutOfSyncError(RemoteError):
-    """Data from the writer that the JournalNode missed."""
+    """Refusal of a writer's data by a JournalNode that missed earlier data."""
 
     default_hint = "Begin a new segment: the JournalNode participates again from then on."
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
 class EditsCacheMissError(RemoteError):
-    """Transactions that the JournalNode's cache does not contain.
+    """A request for transactions that the JournalNode's cache does not contain.
 
     `missing` is the number of transactions before the first cached transaction; 0 if unknown.
     """
@@ -280,14 +280,14 @@ class EditsCacheMissError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")
 class NewerTxidError(RemoteError):
-    """Lag of a JournalNode: its newest transaction precedes the requested transactions."""
+    """A request for transactions after the newest transaction of a JournalNode that lags."""
 
     default_hint = "Ask the other JournalNodes."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
 class InconsistentStorageError(RemoteError):
-    """Storage directory of the server that is in an inconsistent state."""
+    """Failure of a call, because a storage directory of the server is in an inconsistent state."""
 
 
 # ---- the server's own checks ----
@@ -295,14 +295,14 @@ class InconsistentStorageError(RemoteError):
 
 @_java_exception("java.lang.IllegalArgumentException")
 class IllegalArgumentRemoteError(RemoteError):
-    """Call with an invalid argument."""
+    """A call with an invalid argument."""
 
 
 @_java_exception("java.lang.IllegalStateException")
 class IllegalStateError(RemoteError):
-    """Call that the server's state does not allow."""
+    """A call that the server's state does not allow."""
 
 
 @_java_exception("java.lang.AssertionError")
 class AssertionRemoteError(RemoteError):
-    """State of the server that the protocol excludes."""
+    """Failure of a call, because the server is in a state that the protocol excludes."""

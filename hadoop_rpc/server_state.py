@@ -112,7 +112,7 @@ _WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
 
 
 class _RefusedError(Exception):
-    """Fault that ends the connection; `error` is sent to the client."""
+    """Refusal that ends the connection; `error` is sent to the client."""
 
     def __init__(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> None:
         super().__init__(error.message)

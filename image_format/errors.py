@@ -12,7 +12,7 @@ _OTHER_COPY = "Use an intact copy of the image, for example one from another nam
 
 
 class ImageFormatError(HdfsError):
-    """An fsimage or digest file that cannot be used.
+    """Failure to use an fsimage or a digest file.
 
     `file` and `section` are "" and `offset` is None if they do not apply. `offset` is in bytes from the start of the
     file, or of the decompressed section if `decompressed` is set. `detail` is the message without this location.
@@ -43,67 +43,67 @@ class ImageFormatError(HdfsError):
 
 
 class BadMagicError(ImageFormatError):
-    """A file that does not start with HDFSIMG1, so it is not an fsimage in protobuf format."""
+    """Refusal of a file that does not start with HDFSIMG1, so it is not an fsimage in protobuf format."""
 
 
 class TruncatedImageError(ImageFormatError):
-    """A file that is shorter than its contents require."""
+    """Damage to a file that is shorter than its contents require."""
 
 
 class SummaryError(ImageFormatError):
-    """A FileSummary at the end of the file that cannot be parsed or contradicts the file."""
+    """Failure to parse the FileSummary at the end of the file, or a FileSummary that contradicts the file."""
 
 
 class DigestMismatchError(ImageFormatError):
-    """An MD5 that differs between the file and its digest file, or an unusable digest file."""
+    """A difference between the MD5 of a file and its digest file, or an unusable digest file."""
 
 
 class UnusableDigestError(DigestMismatchError):
-    """A `.md5` file without a digest of the image; the image may be intact."""
+    """Failure to find a digest of the image in a `.md5` file; the image may be intact."""
 
 
 class MissingDigestError(UnusableDigestError):
-    """An image without a `.md5` file."""
+    """Lack of the `.md5` file of an image."""
 
 
 class MissingSectionError(ImageFormatError):
-    """A FileSummary that lacks a required section."""
+    """Lack of a required section in the FileSummary."""
 
 
 class TransactionIdError(ImageFormatError):
-    """A transactionId in NS_INFO that differs from the txid in the file's name."""
+    """A difference between the transactionId in NS_INFO and the txid in the file's name."""
 
 
 class RecordError(ImageFormatError):
-    """A record that is truncated, cannot be parsed or has an impossible value."""
+    """Failure to read a record that is truncated, cannot be parsed or has an impossible value."""
 
 
 class InconsistentSnapshotsError(RecordError):
-    """Snapshots that refer to missing inodes, as NameNodes themselves may write them; each record is valid."""
+    """References of snapshots to missing inodes, as NameNodes themselves may write them; each record is valid."""
 
     default_hint = "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
 
 
 class CodecError(ImageFormatError):
-    """Compressed bytes of a section that are damaged or do not end with the section."""
+    """Failure to decompress a section whose bytes are damaged or do not end with the section."""
 
 
 class UnsupportedLayoutError(ImageFormatError):
-    """An unknown layout version."""
+    """Refusal of an unknown layout version."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = "Let a NameNode of the release that wrote the image make the checkpoint."
 
 
 class UnsupportedConversionError(ImageFormatError):
-    """A part of the image that the target layout of a conversion cannot store."""
+    """Refusal to convert an image with a part that the target layout cannot store."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = "Keep the image at its own layout, or choose a layout that can store the named part."
 
 
 class UnsupportedCodecError(ImageFormatError):
-    """An unknown compression codec."""
+    """Refusal of an unknown compression codec."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = (
@@ -113,13 +113,13 @@ class UnsupportedCodecError(ImageFormatError):
 
 
 class ImageStorageError(HdfsError):
-    """A read or write of an image or a spool file that failed in the operating system."""
+    """Failure of the operating system to read or write an image or a spool file."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class UnreadableImageError(ImageStorageError):
-    """A read of an image that failed on the disk (EIO)."""
+    """Failure of a disk to read an image (EIO)."""
 
 
 _E = TypeVar("_E", bound=ImageFormatError)

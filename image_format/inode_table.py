@@ -66,7 +66,7 @@ class EncodedRecords(NamedTuple):
 
 
 class DirtyRows(NamedTuple):
-    """Rows of inodes to write, by ascending inode id: changed inodes of the base image, and new inodes."""
+    """Rows of inodes to write: changed inodes of the base image by ascending slot, and new inodes by ascending id."""
 
     old: Rows
     new: Rows
@@ -377,20 +377,24 @@ class InodeTable:
 
     def dirty_rows(self) -> DirtyRows:
         """Return the rows to write: the changed and new rows that were not dropped."""
-        counts = count_dirty(self.rows, self.count)
-        found = [self.allocator.zeros(count, np.int64) for count in counts]
-        ascending = list_dirty(self.rows, self.count, *found)
-        return DirtyRows(
-            *(rows if sorted_ else self._by_id(rows) for rows, sorted_ in zip(found, ascending, strict=True))
-        )
+        old, new = (self.allocator.zeros(count, np.int64) for count in count_dirty(self.rows, self.count))
+        old_ascend, new_ascend = list_dirty(self.rows, self.count, old, new)
+        if not old_ascend:
+            self._sort_by_slot(old)
+        return DirtyRows(old, new if new_ascend else new[np.argsort(self.id[new], kind="stable")])
 
-    def _by_id(self, rows: Rows) -> Rows:
-        return rows[np.argsort(self.id[rows], kind="stable")]
+    def _sort_by_slot(self, rows: Rows) -> None:
+        """Sort rows of base inodes in place, because they may not fit into memory; slots and rows have 32 bits."""
+        keys = rows.view(np.uint64)
+        for piece in pieces(rows.size):
+            keys[piece] |= self.slot[rows[piece]].astype(np.uint64) << np.uint64(32)
+        keys.sort()
+        keys &= np.uint64(0xFFFFFFFF)
 
     def encode(self, wanted: Rows) -> EncodedRecords:
         """Return delimited INode records for the rows `wanted`, in this order."""
         special = self._with_features(wanted)
-        plain = wanted[~special] if special.any() else wanted
+        plain = self._without(wanted, special) if special.any() else wanted
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
         size = encoded_size(self.rows, plain, *files, *layout)
         rare = [encode_delimited(self.message(row)) for row in wanted[special].tolist()]
@@ -398,8 +402,12 @@ class InodeTable:
         starts: Rows = self.allocator.zeros(plain.size + 1, np.int64)
         encode_inodes(self.rows, plain, *files, self.pool.arena, *layout, data, starts)
         spans: Rows = self.allocator.zeros((wanted.size, 2), np.int64)
-        chosen = ~special if rare else slice(None)
-        spans[chosen, 0], spans[chosen, 1] = starts[:-1], starts[1:]
+        used = 0
+        for piece in pieces(wanted.size):
+            chosen = np.flatnonzero(~special[piece])
+            bounds = starts[used : used + chosen.size + 1]
+            spans[piece][chosen, 0], spans[piece][chosen, 1] = bounds[:-1], bounds[1:]
+            used += chosen.size
         if rare:
             ends = size + np.cumsum([len(record) for record in rare])
             data[size:] = np.frombuffer(b"".join(rare), np.uint8)
@@ -407,9 +415,19 @@ class InodeTable:
         return EncodedRecords(data, spans)
 
     def _with_features(self, wanted: Rows) -> npt.NDArray[np.bool_]:
-        found = np.empty(wanted.size, np.bool_)
+        found: npt.NDArray[np.bool_] = self.allocator.zeros(wanted.size, np.bool_)
         for piece in pieces(wanted.size):
             found[piece] = self.flags[wanted[piece]] & FEATURES != 0
+        return found
+
+    def _without(self, rows: Rows, marks: npt.NDArray[np.bool_]) -> Rows:
+        """Return the rows that are not marked."""
+        found: Rows = self.allocator.zeros(rows.size - int(np.count_nonzero(marks)), np.int64)
+        used = 0
+        for piece in pieces(rows.size):
+            left = rows[piece][~marks[piece]]
+            found[used : used + left.size] = left
+            used += left.size
         return found
 
     def message(self, row: int) -> pb.INode:

@@ -129,9 +129,9 @@ def decode_op(
     `layout_version` must have passed `check_layout`.
 
     Raises:
-        UnknownOpcodeError: no supported release writes this opcode.
         CorruptOpError: the operation is truncated, its length is impossible, its checksum differs, a field cannot be
             decoded, or bytes are left over.
+        UnreadableOpError: other software wrote the operation, whose checksum is correct.
         OpTooLargeError: the operation is complete, but larger than `max_op_size`.
     """
     if layout_version <= _LENGTH_SINCE:
@@ -145,9 +145,6 @@ def _decode_framed(
     available = len(buffer) - position
     if available < 1:
         raise CorruptOpError("no operation here", file=file, offset=position)
-    plan = _read_plan(buffer[position], layout_version)
-    if plan is None and buffer[position] not in OPERATIONS:
-        raise UnknownOpcodeError(buffer[position], file=file, offset=position)
     if available < _FRAME.size:
         raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
     _, length, txid = _FRAME.unpack_from(buffer, position)
@@ -168,12 +165,15 @@ def _decode_framed(
     if end + 4 - position > max_op_size:
         raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
     try:
-        return _decode_frame(frame, plan, file, position, txid), end + 4
+        return _decode_frame(frame, layout_version, file, position, txid), end + 4
+    except UnknownOpcodeError:
+        raise
     except CorruptOpError as error:
         raise _of_other_layout(frame, layout_version, error) or error from None
 
 
-def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int, txid: int) -> EditOp:
+def _decode_frame(frame: bytes, layout_version: int, file: str, position: int, txid: int) -> EditOp:
+    plan = _read_plan(frame[0], layout_version)
     if plan is None:
         raise UnknownOpcodeError(frame[0], file=file, offset=position, txid=txid)
     reader = PrimitiveReader(frame, _FRAME.size)
@@ -189,7 +189,7 @@ def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):
-            op = _decode_frame(frame, _read_plan(frame[0], other), "", 0, 0)
+            op = _decode_frame(frame, other, "", 0, 0)
             which = f"{other} or newer" if other < layout_version else f"{other} or older"
             release = ", as Hadoop 3 writes it" if layout_version > _HADOOP_3 >= other else ""
             return OtherLayoutOpError(
@@ -211,7 +211,8 @@ def _decode_unframed(
         raise CorruptOpError("no operation here", file=file, offset=position)
     plan = _read_plan(buffer[position], layout_version)
     if plan is None:
-        raise UnknownOpcodeError(buffer[position], file=file, offset=position)
+        # No other release writes these old layouts, so the byte is damaged.
+        raise CorruptOpError(f"unknown opcode {buffer[position]}", file=file, offset=position)
     if available < _UNFRAMED.size:
         raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
     txid = _TXID.unpack_from(buffer, position + 1)[0]

@@ -49,26 +49,26 @@ class JournalError(HdfsError):
 
 
 class CorruptHeaderError(JournalError):
-    """Missing header of a segment: the file is too short, or the header was never written."""
+    """Lack of a segment's header: the file is too short, or the header was never written."""
 
     default_hint = _FETCH_WHOLE
 
 
 class UnsupportedEditsLayoutError(JournalError):
-    """A segment whose layout version or layout flags are unknown to this program."""
+    """Refusal of a segment whose layout version or layout flags are unknown to this program."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = "Let a NameNode of the release that wrote the edits make the checkpoint."
 
 
 class CorruptOpError(JournalError):
-    """An operation that is truncated, does not match its checksum, or cannot be decoded."""
+    """Failure to read an operation that is truncated, does not match its checksum, or cannot be decoded."""
 
     default_hint = _FETCH_AGAIN
 
 
 class OpTooLargeError(JournalError):
-    """A complete operation that is larger than dfs.namenode.max.op.size, so that a NameNode does not load it either."""
+    """Refusal of a complete operation that is larger than dfs.namenode.max.op.size, as by a NameNode."""
 
     default_hint = (
         "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
@@ -82,10 +82,17 @@ class OpTooLargeError(JournalError):
         super().__init__(problem, file=file, offset=offset, txid=txid)
 
 
-class UnknownOpcodeError(CorruptOpError):
-    """An opcode that no supported release writes."""
+class UnreadableOpError(CorruptOpError):
+    """Failure to decode an operation with a correct checksum that other software wrote; every copy contains it."""
 
-    default_hint = "Use a release of this program that supports this operation, or fetch the segment again."
+
+class UnknownOpcodeError(UnreadableOpError):
+    """An operation with a correct checksum, but an opcode that no supported release writes."""
+
+    default_hint = (
+        "The bytes are as they were written, so another copy of the segment does not help. Use a release of this "
+        "program that supports this operation."
+    )
 
     def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
         super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)
@@ -98,7 +105,7 @@ FOREIGN_OP_HINT = (
 )
 
 
-class OtherLayoutOpError(CorruptOpError):
+class OtherLayoutOpError(UnreadableOpError):
     """An operation with a correct checksum, but with the fields of a layout other than the layout in the header.
 
     The default hint is for operations of Hadoop 3 in a segment with a header of Hadoop 2.
@@ -112,7 +119,7 @@ class OtherLayoutOpError(CorruptOpError):
 
 
 class EditsTextError(CorruptOpError):
-    """XML or JSON that is not an edit log, or contains an operation that cannot be parsed; the first `line` is 1."""
+    """Refusal of XML or JSON that is not an edit log, or has an unreadable operation; the first `line` is 1."""
 
     default_hint = "Correct the text at the named line, or dump the segment again."
 
@@ -138,13 +145,13 @@ class EditsTextError(CorruptOpError):
 
 
 class OpEncodingError(JournalError):
-    """A value of an operation that cannot be encoded in its field."""
+    """Failure to encode a value of an operation in its field."""
 
     default_hint = "Correct the value of the named operation; nothing was written."
 
 
 class TransactionGapError(JournalError):
-    """Missing transactions, or transactions out of order. `found` is None if no transaction follows."""
+    """Detection of missing transactions, or of transactions out of order. `found` is None if none follows."""
 
     default_hint = "Fetch the missing transactions from the NameNode or from another journal directory."
 
@@ -160,13 +167,21 @@ class TransactionGapError(JournalError):
 
 
 class SegmentError(JournalError):
-    """A segment that contradicts its name or its state."""
+    """A contradiction between a segment and its name or its state."""
 
     default_hint = _FETCH_AGAIN
 
 
+def is_damage(fault: BaseException) -> bool:
+    """Return whether a fault is damage to a segment; False if every copy of the segment has the fault, and an operator
+    must act.
+    """
+    damages = (CorruptHeaderError, CorruptOpError, SegmentError)
+    return isinstance(fault, damages) and not isinstance(fault, UnreadableOpError)
+
+
 class JournalStorageError(JournalError):
-    """A failure of a journal's storage, or of the last journal in a set; `__cause__` is the last failure."""
+    """Failure of a journal's storage, or of the last journal in a set; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = (
@@ -175,14 +190,14 @@ class JournalStorageError(JournalError):
 
 
 class JournalExistsError(JournalError):
-    """A journal to be created that already exists; the existing journal is unchanged."""
+    """Refusal to create a journal that already exists; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = "Specify another location. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):
-    """A journal that another writer uses, or that has an open segment."""
+    """Refusal to use a journal that another writer uses, or that has an open segment."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = "A journal can have only one writer at a time: wait until the other writer has ended its segment."

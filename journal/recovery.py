@@ -22,7 +22,8 @@ def recover_in_progress(directory: Path) -> list[EditLogSegment]:
     Raises:
         CorruptHeaderError: a header is bad; the file was renamed.
         UnsupportedEditsLayoutError: a layout is unknown; the file is unchanged.
-        CorruptOpError: complete operations follow a damaged operation; the file is unchanged.
+        CorruptOpError: complete operations follow a damaged operation, or other software wrote an operation; the file
+            is unchanged.
         SegmentError: a finalized segment of the same name exists; both files are unchanged.
         OSError: a file cannot be read or renamed.
     """

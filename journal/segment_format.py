@@ -14,9 +14,9 @@ from journal.binary_codec import MAX_OP_SIZE, TERMINATOR, check_layout, decode_o
 from journal.errors import (
     CorruptHeaderError,
     CorruptOpError,
-    OtherLayoutOpError,
     SegmentError,
     TransactionGapError,
+    UnreadableOpError,
     UnsupportedEditsLayoutError,
 )
 from journal.operation import EditOp
@@ -183,7 +183,7 @@ class SegmentCursor:
                 buffer, self.position, self.layout_version, file=self.file, max_op_size=self._max_op_size
             )
         except CorruptOpError as error:
-            torn = self._in_progress and not isinstance(error, OtherLayoutOpError)
+            torn = self._in_progress and not isinstance(error, UnreadableOpError)
             if torn and not op_follows(buffer, self.position, self.layout_version, expected):
                 self._check_end()
                 return None
@@ -209,6 +209,7 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
+        UnreadableOpError: other software wrote an operation.
     """
     layout_version = decode_header(buffer, file=file)
     position = HEADER_SIZE
@@ -221,6 +222,8 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
                 check_padding(buffer, position, file)
                 break
             op, following = decode_op(buffer, position, layout_version, file=file)
+        except UnreadableOpError:
+            raise
         except CorruptOpError:
             corrupt = op_follows(buffer, position, layout_version, expected)
             break

@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element; the caller uses the field's default value, if any."""
+    """Lack of an element for a field; the caller uses the field's default value, if any."""
 
 
 def unmangle(text: str) -> str:

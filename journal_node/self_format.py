@@ -37,7 +37,7 @@ _OLD_HINT = (
 
 
 class SelfFormatError(JournalError):
-    """A journal that cannot be formatted with the data of its peers."""
+    """Failure to format a journal with the data of its peers."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."

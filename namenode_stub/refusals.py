@@ -14,37 +14,37 @@ class OperationRefusedError(CheckpointError):
 
 
 class NotThereError(OperationRefusedError):
-    """A file or directory that does not exist."""
+    """A request for a file or directory that does not exist."""
 
     java_class: ClassVar[str] = "java.io.FileNotFoundException"
 
 
 class AlreadyThereError(OperationRefusedError):
-    """A new path at which a file or directory exists."""
+    """A request to create a path at which a file or directory exists."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
 
 class NotADirectoryRefusalError(OperationRefusedError):
-    """A path below a component that is not a directory."""
+    """A request for a path below a component that is not a directory."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.ParentNotDirectoryException"
 
 
 class NotEmptyError(OperationRefusedError):
-    """A directory with children, whose deletion needs `recursive`."""
+    """A request to delete a directory with children without `recursive`."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
 
 
 class InvalidPathRefusalError(OperationRefusedError):
-    """A path that is invalid, or has a component that is not a valid name."""
+    """A request with a path that is invalid, or has a component that is not a valid name."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidPathException"
 
 
 class IllegalArgumentError(OperationRefusedError):
-    """An argument with an invalid value."""
+    """A request with an invalid argument."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.HadoopIllegalArgumentException"
 
@@ -68,35 +68,35 @@ class SnapshotPathError(OperationRefusedError):
 
 
 class BeingWrittenRefusalError(OperationRefusedError):
-    """A file that another client is writing."""
+    """A request for a file that another client is writing."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException"
 
 
 class LeaseExpiredRefusalError(OperationRefusedError):
-    """A client that does not hold the file's lease."""
+    """A request by a client that does not hold the file's lease."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
 
 
 class QuotaRefusalError(OperationRefusedError):
-    """A directory that would exceed its quota of names."""
+    """A request after which a directory would exceed its quota of names."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NSQuotaExceededException"
 
 
 class SymlinkInPathError(OperationRefusedError):
-    """A path that leads through a symbolic link; the client resolves the link and retries."""
+    """A request for a path that leads through a symbolic link; the client resolves the link and retries."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException"
 
 
 class NoDataNodesError(OperationRefusedError):
-    """Data that cannot be written, because the stub has no DataNodes."""
+    """A request to write data, although the stub has no DataNodes."""
 
 
 class NoPolicySetError(OperationRefusedError):
-    """A directory on which no erasure coding policy is set."""
+    """A request to remove the erasure coding policy of a directory on which none is set."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException"
 

@@ -22,8 +22,8 @@ class NodeFacts:
         address: host:port of this node.
         started_at: seconds since the epoch.
         security_enabled: whether the cluster uses Kerberos.
-        checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
-        edits_directories: URIs or paths of dfs.namenode.checkpoint.edits.dir.
+        checkpoint_directories: URIs of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
+        edits_directories: URIs of dfs.namenode.checkpoint.edits.dir.
         compile_info: "DATE by USER from BRANCH".
     """
 

@@ -19,19 +19,19 @@ class PipelineSetupError(PipelineError):
 
 
 class SourceFileError(PipelineError):
-    """A path without a readable source."""
+    """Failure to read a source at a path."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class SourceOptionError(PipelineError):
-    """An invalid option of `spark.read` for a data source."""
+    """Refusal of an invalid option of `spark.read` for a data source."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class PathRulesError(PipelineError):
-    """An unusable file of path sets and tables."""
+    """Refusal of an unusable file of path sets and tables."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 

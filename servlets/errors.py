@@ -32,25 +32,25 @@ class ServletError(HdfsError):
 
 
 class StorageMismatchError(ServletError):
-    """A peer that belongs to another namespace, or a node that has no namespace yet."""
+    """Refusal of a peer of another namespace, or by a node that has no namespace yet."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NotActiveError(ServletError):
-    """An image offered to a NameNode that is not active."""
+    """Refusal of an image by a NameNode that is not active."""
 
     status = HTTPStatus.EXPECTATION_FAILED
 
 
 class AlreadyHaveImageError(ServletError):
-    """An offered image that is already stored, is being stored, or is too recent to be accepted."""
+    """Refusal of an image that is already stored, is being stored, or is too recent to be accepted."""
 
     status = HTTPStatus.CONFLICT
 
 
 class BadRequestParametersError(ServletError):
-    """A missing or malformed query parameter or header (410, as in Hadoop)."""
+    """A request with a missing or malformed query parameter or header (410, as in Hadoop)."""
 
 
 class NotFoundError(ServletError):
@@ -58,29 +58,29 @@ class NotFoundError(ServletError):
 
 
 class ImageRejectedError(ServletError):
-    """Received data that is not the announced image, or could not be stored."""
+    """Refusal of received data that is not the announced image, or could not be stored."""
 
 
 class JournalRequestError(ServletError):
-    """A missing or malformed parameter of /getJournal (500, as in Hadoop)."""
+    """A request with a missing or malformed parameter of /getJournal (500, as in Hadoop)."""
 
     status = HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class JournalMismatchError(ServletError):
-    """A requested journal that belongs to another namespace."""
+    """A request for a journal of another namespace."""
 
     status = HTTPStatus.FORBIDDEN
 
 
 class NoSuchSegmentError(ServletError):
-    """A requested transaction id with which no segment of the journal begins."""
+    """A request for a transaction id with which no segment of the journal begins."""
 
     status = HTTPStatus.NOT_FOUND
 
 
 class HttpServerError(HdfsError):
-    """A server that could not bind its address, or whose methods were called in the wrong order."""
+    """Failure of a server to bind its address, or calls of its methods in the wrong order."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 

@@ -153,7 +153,7 @@ class ImageAdmission:
         """
         if not self._store.is_active():
             raise NotActiveError(
-                f"this NameNode is not active, expected the active NameNode for txid {txid}",
+                f"this node is not active, so it does not accept the image at txid {txid}",
                 hint="Upload to the active NameNode.",
             )
         with self._reservations.reserve(txid, kind):

@@ -22,7 +22,7 @@ from hadoop_common.throttle import Throttle
 from hadoop_common.transfer_counter import TransferCounter
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
-from servlets.errors import ImageRejectedError, NotFoundError, ServletError, sentence_response
+from servlets.errors import ImageRejectedError, NotActiveError, NotFoundError, ServletError, sentence_response
 from servlets.file_body import file_answer
 from servlets.image_admission import DEFAULT_CHUNK_SIZE, ImageAdmission, ImageStore, TransferOptions, UploadReservations
 from servlets.received_files import ImageReceiver
@@ -188,7 +188,9 @@ def _stored_digest(path: Path) -> str | None:
 def _answer_fault(fault: Exception) -> Response:
     """Respond with 410 to any fault that is not a refusal, as Hadoop's servlet does."""
     if isinstance(fault, ServletError):
-        _LOG.warning("%s %s is refused: %s", request.method, request.path, fault, extra=_who(fault.status))
+        # every standby of Hadoop offers each of its images to all other nodes of the nameservice
+        level = logging.INFO if isinstance(fault, NotActiveError) else logging.WARNING
+        _LOG.log(level, "%s %s is refused: %s", request.method, request.path, fault, extra=_who(fault.status))
         return sentence_response(fault.status, str(fault))
     if isinstance(fault, HTTPException):
         return sentence_response(fault.code or 500, f"{fault.name}: {fault.description}")

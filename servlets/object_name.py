@@ -15,7 +15,7 @@ _ANY_ONE = ""
 
 
 class MalformedObjectNameError(ValueError):
-    """Text that is neither the name of a bean nor a pattern."""
+    """Refusal of text that is neither the name of a bean nor a pattern."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,14 +248,15 @@ def default_fs(configuration: Configuration) -> tuple[str, int]:
     return (host, port) if parts.scheme == "hdfs" else ("", RPC_PORT)
 
 
-def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, http_key: str) -> str:
+def _host_of_rpc(configuration: Configuration, nameservice: str, namenode: str, key: str) -> str:
+    """Return the host of the NameNode's RPC address, which replaces the wildcard address in `key`."""
     rpc_key = scoped_key(configuration, keys.RPC_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, rpc_key, 0)
     if host in WILDCARDS and not namenode:
         host, _ = default_fs(configuration)
     if host in WILDCARDS or host == nameservice:
         suffix = f".{nameservice}.{namenode}" if namenode else ""
-        wanted = f"{http_key.removesuffix(suffix)}{suffix}"
-        problem = f"does not name the NameNode's host; set {wanted} or {keys.RPC_ADDRESS.name}{suffix}"
-        raise ConfigurationError([configuration.fault(http_key, problem)])
+        wanted = dict.fromkeys((f"{key.removesuffix(suffix)}{suffix}", f"{keys.RPC_ADDRESS.name}{suffix}"))
+        problem = f"does not name the NameNode's host; set {' or '.join(wanted)}"
+        raise ConfigurationError([configuration.fault(key, problem)])
     return host

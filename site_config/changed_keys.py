@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-from hadoop_common.configuration import Configuration, FaultCollector
+from hadoop_common.config_key import ConfigKey
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.secret_values import shown_value
 from site_config.catalogue import entry_of
 
@@ -19,22 +21,34 @@ def texts(settings: Configuration) -> dict[str, str]:
 
 
 def changed_keys(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Return `KEY OLD → NEW` for each changed key of the catalogue; passwords are hidden."""
-    names = [name for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
-    known = [name for name in names if _default(name) is not None]
-    return {name: f"{name} {_shown(name, before)} → {_shown(name, now)}" for name in known}
+    """Return `KEY OLD → NEW` for each key of the catalogue whose effective value changed; passwords are hidden."""
+    lines = {}
+    for name in sorted(before.keys() | now.keys()):
+        key = _key(name)
+        if key is not None and _value(key, name, before) != _value(key, name, now):
+            lines[name] = f"{name} {_shown(key, name, before)} → {_shown(key, name, now)}"
+    return lines
 
 
-def _shown(name: str, values: Mapping[str, str]) -> str:
-    return shown_value(name, values.get(name, "") or _default(name) or _UNSET)
+def _value(key: ConfigKey[Any], name: str, texts: Mapping[str, str]) -> object:
+    """Return the value that takes effect; the text itself if it is faulty."""
+    given = {name: texts[name]} if name in texts else {}
+    try:
+        return key.read(Configuration.from_mapping(given, {}), name)
+    except ConfigurationError:
+        return texts.get(name)
 
 
-def _default(name: str) -> str | None:
-    """Return the default of a key, with or without the suffix of a nameservice or a NameNode."""
+def _shown(key: ConfigKey[Any], name: str, texts: Mapping[str, str]) -> str:
+    return shown_value(name, texts.get(name, "") or key.default or _UNSET)
+
+
+def _key(name: str) -> ConfigKey[Any] | None:
+    """Return the declaration of a key, with or without the suffix of a nameservice or a NameNode."""
     for suffixes in range(3):
         base = ".".join(name.split(".")[: -suffixes or None])
-        if (entry := entry_of(base)) is not None:
-            return entry.default
+        if (key := entry_of(base)) is not None:
+            return key
     return None
 
 

@@ -84,7 +84,7 @@ class Rounds:
 
     Attributes:
         pruning_error: reason why the last round could not apply the retention rules, or "".
-        started_over: value in the source of the last round that read edits.
+        started_over: value in the source of the last round that compared the archive with the source's history.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -126,8 +126,11 @@ class Rounds:
         if self._spool is not None:
             self._update(self._spool, source, version)
         folders = source.edits if self._spool is None else (self._spool.folder,)
+        segments = find_segments(folders, in_progress=True)
+        # after a start-over, an image alone does not show whether its history is in the archive
+        compared = source.started_over == self.started_over or segments or not self._archive.catalogue().records
         images = (self._image,) if self._image is not None and self._image.is_file() else ()
-        found = FoundFiles(version, find_segments(folders, in_progress=True), images)
+        found = FoundFiles(version, segments, images)
         try:
             position = follower.follow(found, self._image_branch)
         except OtherHistoryError:
@@ -139,8 +142,7 @@ class Rounds:
         if not self._branch:
             self._begun.note(source.storages)
         self._branch = position.branch
-        # Without edits, the position is still that of the history before the start-over. A spool reads them again.
-        if self._spool is not None or found.segments:
+        if compared:
             self.started_over = source.started_over
         if self._spool is not None:
             self._spool.archived(position.last_txid)

@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.operator_login import log_in_as_operator
-from console.cluster_page import Peer, PeerAnswer
+from console.cluster_page import Peer, PeerAnswer, ShownCluster
 from hadoop_common.cli.output import echo, load_configuration, read_configuration
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.report import likely_role
 
-Questions = Mapping[str, Callable[[], Sequence[PeerAnswer]]]
 
-
-def console_clusters(conf_dirs: Sequence[Path]) -> Questions:
-    """Return functions that query the nodes of a cluster, by the cluster's name; the first configuration determines the
-    login.
+def console_clusters(conf_dirs: Sequence[Path]) -> list[ShownCluster]:
+    """Return the cluster of each configuration; the first configuration determines the login.
 
     Raises:
         ConfigurationError: all configurations are faulty.
         KerberosSetupError: Kerberos cannot be used on this host.
     """
     login = _Login(conf_dirs[0])
-    clusters = [_Cluster(each, login) for each in conf_dirs]
-    faults = {each: cluster.fault for each, cluster in zip(conf_dirs, clusters, strict=True) if cluster.fault}
+    clusters = {each: _ConfiguredCluster(each, login) for each in conf_dirs}
+    faults = {each: cluster.fault for each, cluster in clusters.items() if cluster.fault}
     if len(faults) == len(clusters):
         raise ConfigurationError(dict.fromkeys(found for fault in faults.values() for found in fault.faults))
     for each, fault in faults.items():
         echo(f"warning: the configuration in {each} is faulty: {_joined(fault)}", err=True)
     with suppress(ConfigurationError):
         login.ensure()
-    return {cluster.name: cluster.ask for cluster in clusters}
+    return [each.cluster for each in clusters.values()]
 
 
 class _Login:
@@ -60,11 +57,11 @@ class _Login:
                 self._done = True
 
 
-class _Cluster:
-    """A cluster. Only one thread at a time may call `ask`.
+class _ConfiguredCluster:
+    """The cluster of a configuration.
 
     Attributes:
-        name: name of the cluster, or the directory if the configuration was faulty at the start.
+        cluster: the cluster; its name is only the directory until the configuration is not faulty.
         fault: fault of the configuration at the start, None if there was none.
     """
 
@@ -72,17 +69,15 @@ class _Cluster:
         self._conf_dir = conf_dir
         self._login = login
         self._peers: list[Peer] = []
-        self.name = str(conf_dir)
+        self.cluster = ShownCluster(str(conf_dir), self._ask)
         self.fault: ConfigurationError | None = None
         try:
-            nameservice = self._read(warns=True)
+            self._read(warns=True)
         except ConfigurationError as error:
             self.fault = error
-        else:
-            self.name = f"{nameservice or self._peers[0].url.partition('://')[2]} ({conf_dir})"
 
-    def ask(self) -> Sequence[PeerAnswer]:
-        """Query all nodes.
+    def _ask(self) -> Sequence[PeerAnswer]:
+        """Query all nodes. Only one thread at a time may call this.
 
         Raises:
             HdfsError: the configuration is still faulty.
@@ -99,12 +94,14 @@ class _Cluster:
             self._login.ensure()
         return ask_peers(self._peers)
 
-    def _read(self, *, warns: bool) -> str:
-        """Read the nodes from the configuration; return the nameservice, "" if it has none."""
+    def _read(self, *, warns: bool) -> None:
+        """Read the nodes and the cluster's name from the configuration."""
         configuration = read_configuration(self._conf_dir, warns=warns)
         role = likely_role(configuration)
-        self._peers = peers_of(configuration, role)
-        return CheckpointConfig.from_configuration(configuration, role).nameservice
+        peers = peers_of(configuration, role)
+        nameservice = CheckpointConfig.from_configuration(configuration, role).nameservice
+        self.cluster.name = f"{nameservice or peers[0].url.partition('://')[2]} ({self._conf_dir})"
+        self._peers = peers
 
 
 def _joined(error: ConfigurationError) -> str:

@@ -37,11 +37,11 @@ _LOGIN_HINT = "On this host, set hadoop.security.authentication to the value on 
 
 
 class _UnreachableError(TransferError):
-    """A server address at which no process listens."""
+    """Failure to reach a server, because no process listens at its address."""
 
 
 class NoAnswerError(TransferError):
-    """A server that accepts connections but did not answer in time."""
+    """Lack of an answer in time from a server that accepted the connection."""
 
 
 def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:

@@ -209,7 +209,8 @@ class CheckpointAttempts:
             message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
-            return TriggerResult(TriggerState.UNAVAILABLE, error.message)
+            why = f": {self.cancellation.reason}" if self.cancellation.requested else ""
+            return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}{why}")
         except Exception as error:
             if isinstance(error, RoleGaveUpError):
                 self.gave_up_error = error

@@ -18,7 +18,7 @@ from checkpointer.serving.live_namespace import LiveNamespace
 from console.action_panel import DaemonActions
 from console.blueprint import console_blueprint
 from console.check_page import CheckPage, CheckRow
-from console.cluster_page import ClusterPage, PeerAnswer
+from console.cluster_page import ClusterPage, PeerAnswer, ShownCluster
 from console.history_panels import HistoryPanels
 from console.process_panels import process_panels
 from console.report_panel import report_panels
@@ -105,7 +105,10 @@ def daemon_blueprints(
     history = HistoryPanels(service.history.entries)
     pages: dict[str, tuple[str, PageSource]] = {"charts": ("History", history.page)}
     if questions is not None:
-        pages["cluster"] = ("Cluster", ClusterPage({config.nameservice or "cluster": questions.peers}).page)
+        pages["cluster"] = (
+            "Cluster",
+            ClusterPage([ShownCluster(config.nameservice or "cluster", questions.peers)]).page,
+        )
         pages["checks"] = ("Checks", CheckPage(questions.checks).panels)
     sources = ConsoleSources(
         service.status,
@@ -130,8 +133,8 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
         namenode=host_port(*config.namenode_rpc_addresses[0]) if config.namenode_rpc_addresses else "",
         address=host_port(host, port),
         hostname=socket.gethostname(),
-        checkpoint_directories=[str(directory) for directory in config.image_directories],
-        edits_directories=[str(config.shared_edits_directory or config.shared_edits)] if config.shared_edits else [],
+        checkpoint_directories=[directory.as_uri() for directory in config.image_directories],
+        edits_directories=[directory.as_uri() for directory in config.edits_directories],
     )
 
 

@@ -36,6 +36,7 @@ from engine.observer import CancellableObserver
 from hadoop_common.back_off import BackOff
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
+from hadoop_common.process_tuning import lower_session_priority
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_common.throttle import Throttle
 from node_state.comparisons import comparisons, last_compared, shadow_state, week_of, weekly_summary
@@ -51,6 +52,7 @@ _WORK = "comparing"
 _MD5 = ".md5"
 _SLICE_SECONDS = 0.5
 _DIFFERENT_EXIT = 1
+_NICE = 10
 _RETRIED = (
     "The daemon retries. If the retry fails, make sure that the host has free memory and space for temporary files, "
     "and run `checkpointer image verify` on the NameNode's newest image."
@@ -90,8 +92,10 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
 
 def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     """Run `checkpointer image` with these arguments; return its exit code, output and errors."""
-    command = ["nice", sys.executable, "-m", "checkpointer", "image", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    command = ["nice", "-n", str(_NICE), sys.executable, "-m", "checkpointer", "image", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
+        lower_session_priority(child.pid, _NICE)
         while True:
             try:
                 output, errors = child.communicate(timeout=_SLICE_SECONDS)
@@ -246,16 +250,15 @@ class ShadowComparer:
         ours.mkdir(parents=True)
         theirs.mkdir()
         name = image_name(txid)
-        root = [folder.parent.parent]
         if made is not None:
             for each in (name, name + _MD5):
                 os.link(made.parent / each, ours / each)
             if not self._is_made(ours / name):
                 raise CheckpointError(f"{made} was replaced just now", hint="No action is needed: the daemon retries.")
         elif base is not None:
-            require_space(root, base[1])
+            require_space([folder], base[1])
             self._merge(base, txid, ours)
-        require_space(root, ours / name)
+        require_space([folder], ours / name)
         download_image(
             address,
             txid,

@@ -28,7 +28,7 @@ _GROUP = "checkpointer.engines"
 
 
 class EngineError(CheckpointError):
-    """A requested engine that is not installed or cannot make this checkpoint."""
+    """A request for an engine that is not installed or cannot make this checkpoint."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 

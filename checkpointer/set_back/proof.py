@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 from checkpointer.errors import TransferError
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
@@ -21,6 +21,7 @@ from engine.txn_runs import ImageId, RunOpening, TxnRun, run_of_segment
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_rpc.namenode_protocol import RemoteEditLog
+from journal.errors import is_damage
 from journal.journal import ReadableSegment
 from journal.segment_file import EditLogSegment
 
@@ -46,12 +47,15 @@ class PastVerdict:
         image: our image that the NameNode also has; None if no image was compared.
         hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored the
             transaction, but we may read it earlier from one journal.
+        damaged: whether UNKNOWN is caused by a damaged segment. Only an image or the NameNode's process can then prove
+            the past; our state remains, because it may be the only copy of these transactions.
     """
 
     finding: PastFinding
     reason: str = ""
     image: ImageId | None = None
     hasty: bool = False
+    damaged: bool = False
 
     @property
     def holds(self) -> bool:
@@ -102,6 +106,10 @@ class Witness(Protocol):
         """Return the active NameNode's address and the start time of its process; None if they are unknown."""
 
 
+DAMAGE_HINT: Final = (
+    'Restore the segment from an intact copy: docs/runbook.md, "Gap in the edits". After `namenode -recover`, see '
+    '"Restore, rollback or a second NameNode with the same ids" there.'
+)
 _HOLDS = PastVerdict(PastFinding.HOLDS)
 _PURGED = PastVerdict(PastFinding.SILENT, "the edits from which it was made were purged")
 
@@ -136,7 +144,7 @@ def prove(
     except (HdfsError, OSError) as fault:
         return PastVerdict(PastFinding.UNKNOWN, f"edits and images cannot be compared: {error_text(fault)}")
     for verdict in found:
-        if verdict.finding in (PastFinding.LOST, PastFinding.UNKNOWN):
+        if verdict.finding is PastFinding.LOST or (verdict.finding is PastFinding.UNKNOWN and not verdict.damaged):
             return verdict
     if not deep:
         return _HOLDS
@@ -162,6 +170,9 @@ def prove(
             return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
+    for verdict in found:
+        if verdict.damaged:
+            return verdict
     reason = next(
         (each.reason for each in found if each.reason), "the later edits contain no change that proves the image"
     )
@@ -320,7 +331,8 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Pa
                 break
             opening.take(op)
     except (HdfsError, OSError) as fault:
-        return PastVerdict(PastFinding.UNKNOWN, f"{segment.name} cannot be compared: {error_text(fault)}")
+        reason = f"{segment.name} cannot be compared: {error_text(fault)}"
+        return PastVerdict(PastFinding.UNKNOWN, reason, damaged=is_damage(fault) and not segment.in_progress)
     if opening.opening_end < run.opening_end:
         verdict = _beyond(run, witness)
         return verdict if not verdict.holds else _not_there_yet(run.opening_end)

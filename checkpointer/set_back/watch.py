@@ -189,6 +189,13 @@ class PastWatch:
             ),
         )
 
+    def of_another_process(self, image: ImageId) -> bool:
+        """Return whether the NameNode has been restarted since its past was found to contain our image; False if this
+        is unknown.
+        """
+        provenance, life = self._provenances.of(image.md5), self._witness(()).active_life()
+        return provenance is not None and None not in (provenance.life, life) and provenance.life != life
+
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
         """Return whether the process stored with an image is the active NameNode's, whose past then contains the
         image.

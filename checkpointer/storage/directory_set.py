@@ -128,8 +128,8 @@ class DirectorySet:
         return [directory for directory in self._locks if directory not in self._dropped]
 
     @property
-    def dropped(self) -> dict[Path, str]:
-        """The dropped directories, with the reason for each."""
+    def dropped(self) -> dict[Path, Alarm]:
+        """The dropped directories, with the reason and the next step for each."""
         return dict(self._dropped)
 
     @property

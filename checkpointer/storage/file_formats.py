@@ -27,7 +27,7 @@ _HINT: Final = "Install the release that wrote the file, or a newer release: doc
 
 
 class NewerFormatError(StorageError):
-    """A file of a newer release that this release would misread and overwrite."""
+    """Refusal to use a file of a newer release, which this release would misread and overwrite."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 

@@ -41,11 +41,11 @@ _NO_IMAGE_HINT = (
 
 
 class TransferCancelledError(TransferError):
-    """A transfer that the caller cancelled; no file was stored."""
+    """Cancellation of a transfer by the caller; no file was stored."""
 
 
 class TransferInterruptedError(TransferError):
-    """A failed or broken connection; the same transfer may succeed a little later."""
+    """Failure or loss of a connection; the same transfer may succeed a little later."""
 
 
 def never() -> bool:

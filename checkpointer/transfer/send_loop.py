@@ -13,7 +13,7 @@ from hadoop_common.http_connection import TlsClientSocket, WaitLimit
 
 
 class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending
-    """A response or the end of the connection before the body was sent completely."""
+    """Arrival of a response, or of the end of the connection, before the body was sent completely."""
 
 
 class BodySender:

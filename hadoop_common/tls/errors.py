@@ -11,21 +11,21 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class KeyStoreError(HdfsError):
-    """Bytes that are not a key store, or a store that the password does not open; the caller adds the file name."""
+    """Failure to open a key store, because of other bytes or a wrong password; the caller adds the file name."""
 
 
 class WrongPasswordError(KeyStoreError):
-    """A wrong password, or bytes that were changed."""
+    """Failure to open a key store, because the password is wrong or bytes were changed."""
 
 
 class TlsSetupError(HdfsError):
-    """TLS settings that cannot be used; the message names the file."""
+    """Failure to use the TLS settings; the message names the file."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class HandshakeError(ConnectionError):
-    """A failed TLS handshake; the message is one sentence with the next step."""
+    """Failure of a TLS handshake; the message is one sentence with the next step."""
 
 
 _VERIFY = {

@@ -20,12 +20,12 @@ class ZooKeeperError(HdfsError):
 
 
 class NoNodeError(ZooKeeperError):
-    """A znode that does not exist."""
+    """A request for a znode that does not exist."""
 
 
 class NodeExistsError(ZooKeeperError):
-    """A znode that already exists."""
+    """A request to create a znode that already exists."""
 
 
 class BadVersionError(ZooKeeperError):
-    """A znode that does not have the expected version."""
+    """A conditional change of a znode that does not have the expected version."""

@@ -25,9 +25,13 @@ def count_dirty(rows, count):
 
 @lean_kernel
 def list_dirty(rows, count, old, new):
-    """Fill `old` and `new` with the rows that `count_dirty` counts; return, for each, whether the ids ascend."""
+    """Fill `old` and `new` with the rows that `count_dirty` counts.
+
+    Returns:
+        Whether the slots of `old` ascend, and whether the ids of `new` ascend.
+    """
     olds = news = 0
-    old_id = new_id = -1
+    old_slot = new_id = -1
     old_ascend = new_ascend = True
     for i in range(count):
         row = rows[i]
@@ -36,8 +40,8 @@ def list_dirty(rows, count, old, new):
         if row["slot"] >= 0:
             old[olds] = i
             olds += 1
-            old_ascend &= row["id"] > old_id
-            old_id = row["id"]
+            old_ascend &= row["slot"] > old_slot
+            old_slot = row["slot"]
         else:
             new[news] = i
             news += 1

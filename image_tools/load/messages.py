@@ -19,7 +19,7 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.(\d{3})")
 
 
 class ImageTextError(ImageFormatError):
-    """XML that is not a dump of an image, or that contains an element that an image cannot represent."""
+    """Refusal of XML that is not a dump of an image, or contains an element that an image cannot represent."""
 
     default_hint = "Repeat the dump: `checkpointer image dump --release 3.x`, or `hdfs oiv -p XML` of Hadoop 3."
 

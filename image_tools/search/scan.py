@@ -33,7 +33,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class NoSuchPathError(HdfsError):
-    """A path that the current tree of an image does not contain."""
+    """A search for a path that the current tree of an image does not contain."""
 
 
 class FoundInodes(NamedTuple):

@@ -11,7 +11,7 @@ from image_tools.verify.catalogue import CODES, Severity
 
 
 class UnrepairableError(ImageFormatError):
-    """Damage that cannot be repaired; nothing was written."""
+    """Refusal to repair damage that cannot be repaired; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)

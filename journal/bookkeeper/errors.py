@@ -9,44 +9,44 @@ from journal.errors import JournalError
 
 
 class BookKeeperError(JournalError):
-    """A ledger that cannot be read or written."""
+    """Failure to read or write a ledger."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Make the bookies of the ledger available again, then retry."
 
 
 class FrameError(BookKeeperError):
-    """Bytes that are not a frame of BookKeeper's protocol."""
+    """Receipt of bytes that are not a frame of BookKeeper's protocol."""
 
     default_hint = "Check that a bookie is running at this address, and that its release is between 4.2 and 4.17."
 
 
 class EntryError(BookKeeperError):
-    """An entry whose digest or ids differ from the digest or ids that the writer sent."""
+    """Receipt of an entry whose digest or ids differ from those that the writer sent."""
 
     default_hint = "Another replica is read instead of this replica; check the bookie's disk for faults."
 
 
 class LedgerMetadataError(JournalError):
-    """Metadata of a ledger that cannot be read, or cannot be written back unchanged."""
+    """Failure to read the metadata of a ledger, or to write the metadata back unchanged."""
 
     default_hint = "Use a release of this program that supports this version of the metadata."
 
 
 class NoLedgerError(BookKeeperError):
-    """A ledger id for which no ledger exists."""
+    """A request for a ledger that does not exist."""
 
     default_hint = "The ledger's segment was purged, or the ledger was deleted manually; list the segments again."
 
 
 class LedgerFencedError(BookKeeperError):
-    """A ledger that another client has recovered; its writer must not write again."""
+    """Refusal of a write to a ledger that another client has recovered; its writer must not write again."""
 
     default_hint = "Let the other writer continue, or restart this writer to take over the journal."
 
 
 class LedgerChangedError(BookKeeperError):
-    """A ledger whose metadata another client has changed in an incompatible way."""
+    """A conflict with another client that has changed a ledger's metadata in an incompatible way."""
 
     default_hint = "Recover the journal: recovery finds the entries of the ledger."
 
@@ -65,12 +65,12 @@ class MetadataStoreError(JournalError):
 
 
 class MissingZnodeError(MetadataStoreError):
-    """A znode that does not exist."""
+    """A request for a znode that does not exist."""
 
 
 class ZnodeExistsError(MetadataStoreError):
-    """A znode that already exists."""
+    """A request to create a znode that already exists."""
 
 
 class ZnodeVersionError(MetadataStoreError):
-    """A znode that does not have the expected version."""
+    """A conditional change of a znode that does not have the expected version."""

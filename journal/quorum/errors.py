@@ -10,7 +10,7 @@ from journal.errors import JournalError
 
 
 class QuorumError(JournalError):
-    """A call that too few JournalNodes answered.
+    """Failure of a call that too few JournalNodes answered.
 
     Attributes:
         faults: errors of nodes, by node; the remaining nodes did not answer in time.
@@ -27,7 +27,7 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """The permanent end of a writer, because another writer has taken over the journal."""
+    """Permanent end of a writer, because another writer has taken over the journal."""
 
     default_hint = "Let the other writer continue, or restart this writer to take over the journal."
 
@@ -52,31 +52,31 @@ class JournalClosedError(JournalError):
 
 
 class NodeOutOfSyncError(JournalError):
-    """A node that missed a part of the segment, and does not receive the rest."""
+    """Exclusion of a node that missed a part of the segment, and does not receive the rest."""
 
     default_hint = "The node participates again from the next segment on; find out why it failed."
 
 
 class NodeLagsError(NodeOutOfSyncError):
-    """A node whose queue is full, so that further batches are dropped."""
+    """Exclusion of a node whose queue is full, so that further batches are dropped."""
 
     default_hint = "Check the node for a slow disk or network, or raise dfs.qjournal.queued-edits.limit.mb."
 
 
 class NodeLeftOutError(JournalError):
-    """A node that is excluded from the recovery of a segment, because it might keep a different copy."""
+    """Exclusion of a node from the recovery of a segment, because it might keep a different copy."""
 
     default_hint = "The node participates again from the next segment on; its copy of this segment is not used."
 
 
 class NodeClosedError(JournalError):
-    """A call that was dropped before it was sent, because the journal was closed or its writer began a new epoch."""
+    """Loss of a call before it was sent, because the journal was closed or its writer began a new epoch."""
 
     default_hint = "Open the journal again."
 
 
 class SegmentFetchError(JournalError):
-    """A segment that could not be fetched from a JournalNode."""
+    """Failure to fetch a segment from a JournalNode."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Check that the JournalNode is running and that its HTTP port can be reached."

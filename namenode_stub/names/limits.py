@@ -15,7 +15,7 @@ _MAX_PATH_LENGTH, _MAX_PATH_DEPTH = 8000, 1000  # HdfsConstants
 
 
 class NameTooLongError(OperationRefusedError):
-    """A path with a component that has too many bytes."""
+    """A request with a path that has a component of too many bytes."""
 
     java_class = "org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException"
 

@@ -88,6 +88,14 @@ def test_encrypted_object_round_trip_requires_the_key(content: bytes, data: st.D
                 DecryptingStream(io.BytesIO(other), key, "object").read()
 
 
+@pytest.mark.parametrize("size", [0, 7, 8, 39])
+def test_object_that_ends_in_its_header_is_damaged(size: int) -> None:
+    out = io.BytesIO()
+    EncryptingStream(out, KEY).close()
+    with pytest.raises(ArchiveDamagedError, match="header of an encrypted object"):
+        DecryptingStream(io.BytesIO(out.getvalue()[:size]), KEY, "object")
+
+
 def test_reordered_or_missing_chunks_are_detected() -> None:
     out = io.BytesIO()
     with EncryptingStream(out, KEY) as stream:

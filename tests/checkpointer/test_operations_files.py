@@ -102,6 +102,12 @@ def test_every_link_on_the_pages_has_a_target() -> None:
         assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", page))
 
 
+def test_documented_commands_end_safe_mode_after_an_error() -> None:
+    """`-safemode enter` fails while a NameNode does not answer, even if other NameNodes have entered safe mode."""
+    for page in (ROOT / "docs").glob("*.md"):
+        assert "-safemode enter &&" not in " ".join(page.read_text().split()), page
+
+
 def test_every_message_quoted_as_a_symptom_exists() -> None:
     """Check quotes that begin with a lower-case letter, as our messages do; other quotes are messages of Hadoop.
 

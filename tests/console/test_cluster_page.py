@@ -17,7 +17,7 @@ from flask import Blueprint, jsonify
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.console_clusters import console_clusters
-from console.cluster_page import ClusterPage, Peer, PeerAnswer
+from console.cluster_page import ClusterPage, Peer, PeerAnswer, ShownCluster
 from console.model import Level, NodePage, PageCell
 from hadoop_common.configuration import Configuration, ConfigurationError
 from namenode_stub.ports import free_port
@@ -49,7 +49,7 @@ def beans(state: str, txid: int) -> dict[str, dict[str, object]]:
 
 
 def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
-    page = ClusterPage({"ns1": lambda: answers})
+    page = ClusterPage([ShownCluster("ns1", lambda: answers)])
     query(page)
     return page
 
@@ -173,6 +173,10 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
     def get_jmx() -> object:
         return jsonify({"beans": [{"State": "active", "LastWrittenTransactionId": 9}]})
 
+    @jmx.get("/refusing/status")
+    def refuse() -> object:
+        return jsonify({"error": "not now"}), 503
+
     fine = ProbeResult(True, "fine")
     state = health_blueprint(status=lambda: as_json(daemon_state()), live=lambda: fine, ready=lambda: fine)
     gone = free_port()
@@ -181,14 +185,16 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
             Peer(server.url, "daemon"),
             Peer(f"{server.url}/", "namenode"),
             Peer(f"{server.url}/nothing", "daemon"),
+            Peer(f"{server.url}/refusing", "daemon"),
             Peer(f"http://127.0.0.1:{gone}", "daemon"),
             Peer("nonsense", "daemon"),
         ]
-        daemon, namenode, nothing, silent, nonsense = ask_peers(peers)
+        daemon, namenode, nothing, refusing, silent, nonsense = ask_peers(peers)
     assert daemon.status is not None
     assert daemon.status["role"] == "standby"
     assert namenode.beans is not None
     assert "HTTP 404" in nothing.error
+    assert "HTTP 503" in refusing.error
     assert "no answer" in silent.error
     assert nonsense.error
 
@@ -222,6 +228,8 @@ def test_cluster_with_a_faulty_configuration_is_shown_until_it_is_repaired(
     assert [panel.text for panel in found.panels] == ["", ""]
     assert [panel.rows[0][0].text for panel in found.panels] == ["a:9870", "b:9870"]
     assert not any("cannot be queried" in each.title for each in found.attention)
+    assert [panel.title for panel in found.panels] == [f"{name}:9870 ({folder})" for name, folder in folders.items()]
+    assert found.cluster == ", ".join(panel.title for panel in found.panels)
 
 
 def test_console_does_not_start_without_a_usable_configuration(tmp_path: Path) -> None:

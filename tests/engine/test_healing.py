@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.cli_runner import fingerprint, run_cli
 from tests.engine.image_builder import Saved
-from tests.recorded_cases import RECORDED, Case
+from tests.recorded_cases import RECORDED, Case, imgcmp
 
 pytestmark = pytest.mark.recorded
 
 ODD = RECORDED / "hadoop-3.4.1" / "odd"
 NOT_LOADING = [Case(path) for path in sorted([*ODD.glob("namenode-own-*"), *ODD.glob("dangling-child-*")])]
 BROKEN_BASES = [case for case in NOT_LOADING if case.path.name.startswith("namenode-own-image-fails-")]
+NO_CHECKPOINT = {
+    "snapshot-10062": "diff-deleted-twice",
+    "snapshot-20019": "diff-root",
+    "snapshot-2010410": "diff-deleted",
+    "snapshot-320039": "reference-snapshot",
+    "snapshot-420044": "reference-snapshot",
+}
+"""Recordings of which Hadoop makes no loadable checkpoint, and a repair in our image; see also `tests/interop`."""
 # edits of an earlier namespace that the log does not record, so that their effect is unknown
 UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
 HEALED = [
@@ -83,6 +92,34 @@ def test_as_hadoop_does_not_heal_but_warns(tmp_path: Path) -> None:
     assert "inode 16393 first" in warning
     assert f"warning: {warning}" in err
     assert run_cli("image", "verify", answer["image"]).code == 3
+
+
+@pytest.mark.parametrize("name", NO_CHECKPOINT)
+@pytest.mark.parameters(2)
+def test_image_is_healed_where_hadoop_makes_no_loadable_checkpoint(name: str, tmp_path: Path) -> None:
+    shutil.copytree(RECORDED / "no-checkpoint" / name / "current", tmp_path / "current")
+    code, out, err = run_cli("merge", tmp_path, "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert NO_CHECKPOINT[name] in {each["code"] for each in answer["healed"]}
+    assert run_cli("image", "verify", answer["image"]).code == 0
+
+
+def test_root_diff_of_a_deleted_snapshot_becomes_a_plain_diff(tmp_path: Path) -> None:
+    """Hadoop writes the root diff, and a NameNode that loads it ends."""
+    found = {}
+    for options in ((), ("--as-hadoop",), ("--strict",)):
+        shutil.copytree(RECORDED / "no-checkpoint" / "snapshot-20019" / "current", tmp_path / "current")
+        code, out, _ = run_cli("merge", tmp_path, "--json", *options)
+        assert code == (4 if options == ("--strict",) else 0)
+        if code == 0:
+            answer = json.loads(out)
+            found[options] = next(diff for diff in imgcmp.Image(answer["image"]).diffs[2, 16398] if diff["snap"] == 5)
+            assert len(answer["healed"]) == (not options)
+        shutil.rmtree(tmp_path / "current")
+    plain, root = found[()], found["--as-hadoop",]
+    assert (root["root"], root["copy"]) == (1, None)
+    assert (plain["root"], plain["name"], plain["copy"]["perm"]) == (0, b"pel=180-8", ("root", "supergroup", "0o755"))
 
 
 def test_healing_options_are_mutually_exclusive(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.engine.image_builder import (
     merged,
     store,
 )
-from tests.engine.op_makers import LATER, add, mkdir, set_permissions, times
+from tests.engine.op_makers import LATER, add, delete, mkdir, set_permissions, times
 
 NEW = 20000
 NONE = UINT64
@@ -154,6 +154,25 @@ def test_namespace_quota_is_unlimited_in_a_loaded_directory_with_type_quotas(tmp
     assert quotas(merged(source)["/t"]) == (UNLIMITED, NONE, {pb.SSD: 5})
     reset = ops.SetQuotaByStorageTypeOp(src="/t", storage_type=SSD, ds_quota=-1)
     assert quotas(merged(source, reset)["/t"]) == (UNLIMITED, NONE, {})
+
+
+def test_directories_with_type_quotas_are_among_changed_inodes(tmp_path: Path) -> None:
+    """The records of unread directories are written at their places between the records of changed inodes."""
+    builder = small(-67)
+    for number in range(4):
+        builder.file(f"/f{number}")
+        builder.directory(f"/t{number}").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=number + 1)
+        builder.file(f"/g{number}")
+    # record order differs from id order, and from the order of the edits
+    builder.order = lambda inode: -inode.id
+    numbers = (2, 0, 3)
+    changes = [set_permissions(f"/{kind}{number}", 0o700 + number) for number in numbers for kind in "gf"]
+    image = merged(builder.save(tmp_path), *changes, delete("/t1"))
+    for number in numbers:
+        assert quotas(image[f"/t{number}"]) == (UNLIMITED, NONE, {pb.SSD: number + 1})
+        assert [image[f"/{kind}{number}"].file.permission & 0o777 for kind in "fg"] == [0o700 + number] * 2
+    assert "/t1" not in image
+    assert [image[path].file.permission & 0o777 for path in ("/f1", "/g1")] == [OWNER.mode] * 2
 
 
 # ---- storage policies, xattrs ------------------------------------------------------------------------------

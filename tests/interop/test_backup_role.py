@@ -17,8 +17,9 @@ from tests.depth import deep, scaled
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import wait_until
+from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.our_daemon import OurDaemon
+from tests.interop.sites import NAMENODE
 
 pytestmark = [pytest.mark.interop]
 
@@ -150,6 +151,27 @@ def test_a_backup_follows_a_restarted_namenode(node: NameNode, backup: Backup, c
     client.admin("-rollEdits").checked()
     backup.wait_in_step(node)
     assert assert_same_segments(node, backup.current) > 400
+
+
+@pytest.mark.deep
+def test_a_backup_continues_from_the_image_of_a_recovery(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+    client.load(100)
+    backup.checkpoint()
+    client.shell("-mkdir", "/before", "/left-out", "/after").checked()
+    backup.wait_in_step(node)
+    node.kill()
+    (segment,) = node.current.glob("edits_inprogress_*")
+    segment.write_bytes(segment.read_bytes().replace(b"/left-out", b"/left-oux"))
+    run_once(NAMENODE, "-recover", "-force", conf=node.conf, typed="Y\n").checked()
+    node.start()
+    backup.wait_in_step(node)
+    client.load(100, seed=2, path="/again")
+    txid = backup.checkpoint()["txid"]
+    namespace = client.namespace()
+    assert {"/before", "/left-out", "/after"} & namespace.keys() == {"/before", "/after"}
+    node.restart()
+    assert f"fsimage_{txid:019d}" in node.process.log_text()
+    assert without_clock_times(client.namespace()) == without_clock_times(namespace)
 
 
 @pytest.mark.deep

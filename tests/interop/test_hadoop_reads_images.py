@@ -23,8 +23,6 @@ from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
 from image_tools.compare.comparison import ImageComparison
 from image_tools.compare.difference import ItemKind
-from image_tools.verify.catalogue import Severity
-from image_tools.verify.checker import verify_image
 from site_config.merge_settings import replay_rules
 from tests.bench.made import make
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
@@ -70,14 +68,8 @@ OUT_OF_ORDER = {"random-snapshot-551343", "random-snapshot-capture-881412"}
 # The NameNode of a rolling upgrade writes its old layout; our image is at the layout of the servers.
 OLD_LAYOUT = {"rolling-upgrade-from-2.7.3"}
 
-# recordings without a loadable Hadoop checkpoint, and the repairs in our image
-NO_CHECKPOINT = {
-    "snapshot-10062": "diff-deleted-twice",
-    "snapshot-20019": "diff-root",
-    "snapshot-2010410": "diff-deleted",
-    "snapshot-320039": "reference-snapshot",
-    "snapshot-420044": "reference-snapshot",
-}
+# recordings without a loadable Hadoop checkpoint; tests/engine/test_healing.py lists the repairs in our image
+NO_CHECKPOINT = sorted(path.name for path in (RECORDED / "no-checkpoint").glob("snapshot-*"))
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 
@@ -147,9 +139,6 @@ def test_a_namenode_loads_our_merge_where_hadoops_own_fails(hadoop: Hadoop, name
     current = RECORDED / "no-checkpoint" / name / "current"
     shutil.copytree(current, tmp_path / "current")
     made = merge_directory(plan_directory(tmp_path), MergeSettings(layout_version=LAYOUT))
-    assert NO_CHECKPOINT[name] in {healed.code for healed in made.healed}
-    severities = {found.severity for found in verify_image(made.saved.paths[0]).findings.listed}
-    assert Severity.ERROR not in severities
     hadoop.load_and_save(made.saved.paths[0], current / "VERSION")
 
 

@@ -60,6 +60,26 @@ def test_our_standby_replaces_the_second_namenode(pair: HaPair, active: HdfsClie
 
 
 @pytest.mark.deep
+def test_commands_of_hadoop_with_our_standby(pair: HaPair, active: HdfsClient) -> None:
+    """The table in docs/operations.md; our standby is the last NameNode in the list."""
+    one = ("-fs", "hdfs://{}:{}".format(*pair.nn1.rpc_address))
+    with second(pair):
+        entered = active.admin("-safemode", "enter")
+        assert (entered.code, "Safe mode is ON" in entered.out) == (-1, True)
+        saved = active.admin("-saveNamespace")
+        assert (saved.code, "Save namespace successful" in saved.out) == (-1, True)
+        for words in (("leave",), ("enter",), ("leave",)):
+            active.admin(*one, "-safemode", *words).checked()
+        assert "Safe mode is OFF" in active.admin(*one, "-safemode", "get").checked().out
+        restored = active.admin("-restoreFailedStorage", "true")
+        assert (restored.code, "is set to true for" in restored.out) == (-1, True)
+        active.admin("-rollEdits").checked()
+        active.ha_admin("-transitionToStandby", "nn1").checked()
+        assert active.ha_admin("-transitionToActive", "nn1").code
+        active.ha_admin("-transitionToActive", "--forceactive", "nn1").checked()
+
+
+@pytest.mark.deep
 def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair, active: HdfsClient) -> None:
     pair.nn2.conf.update({"dfs.namenode.checkpoint.txns": "200"})
     with second(pair) as daemon:

@@ -15,6 +15,7 @@ from journal.errors import (
     OpEncodingError,
     OpTooLargeError,
     UnknownOpcodeError,
+    UnreadableOpError,
     UnsupportedEditsLayoutError,
 )
 from journal.json_codec import op_from_json, op_to_json
@@ -180,6 +181,15 @@ def test_unknown_opcodes_are_reported(opcode):
     with pytest.raises(UnknownOpcodeError, match=f"opcode {opcode} ") as caught:
         decode_op(framed(opcode, b""), 0, -63, file="edits")
     assert caught.value.opcode == opcode
+
+
+@pytest.mark.parametrize("layout_version", [-55, -63])
+def test_damaged_opcode_is_damage_not_an_operation_of_other_software(layout_version):
+    raw = b"\x78" + encode_op(DeleteOp(path="/a", timestamp=1), layout_version)[1:]
+    with pytest.raises(CorruptOpError) as caught:
+        decode_op(raw, 0, layout_version, file="edits")
+    assert not isinstance(caught.value, UnreadableOpError)
+    assert "Use another copy" in caught.value.hint
 
 
 @pytest.mark.parametrize("layout_version", [OLDEST_LAYOUT + 1, NEWEST_LAYOUT - 1, 63, 0, -1000])

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.in_progress_segments import examine_in_progress_segment
 from hadoop_common.names import parse_segment
 from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.binary_codec import encode_op
@@ -15,10 +19,11 @@ from journal.errors import (
     OtherLayoutOpError,
     SegmentError,
     TransactionGapError,
-    UnknownOpcodeError,
+    UnreadableOpError,
     UnsupportedEditsLayoutError,
 )
 from journal.ops import AddOp, DeleteOp, PermissionStatus, StartLogSegmentOp
+from journal.segment_file import EditLogSegment
 from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, encode_header, scan_segment
 from tests.depth import examples
 from tests.journal.journal_support import CORRUPT, numbered, operations, segment_bytes, some_ops, verdict
@@ -48,7 +53,7 @@ EXPECTED = {
     "edits-op-missing": (TransactionGapError, 5485, 108),
     "edits-op-twice": (TransactionGapError, 5553, 107),
     "edits-opcode-ff": (CorruptOpError, 5489, 107),
-    "edits-unknown-opcode": (UnknownOpcodeError, 5485, 107),
+    "edits-unknown-opcode": (CorruptOpError, 5485, 107),
     "edits-zero-padded": 183,
     "inprogress-empty": (CorruptHeaderError, 0, None),
     "inprogress-ff-padding": 182,
@@ -249,6 +254,21 @@ def test_segment_truncated_anywhere_keeps_its_intact_operations(ops, data):
     assert not scan.corrupt
     assert scan.last_txid == (read[-1].txid if read else None)
     assert scan.first_txid == (7 if read else None)
+
+
+def test_complete_operation_of_other_software_is_not_a_torn_tail():
+    content = segment_bytes(some_ops(count=3), -63)
+    body = b"\x78" + (12).to_bytes(4, "big") + (4).to_bytes(8, "big")
+    content += body + crc32(body).to_bytes(4, "big")
+    for read in (
+        lambda: list(SegmentCursor(content, first_txid=1, in_progress=True)),
+        lambda: scan_segment(content, first_txid=1),
+        lambda: examine_in_progress_segment(EditLogSegment(1, None, Path("edits")), content),
+    ):
+        with pytest.raises(UnreadableOpError, match="unknown opcode 120") as caught:
+            read()
+        assert caught.value.txid == 4
+        assert "another copy of the segment does not help" in caught.value.hint
 
 
 def test_damage_before_an_intact_operation_is_corruption():

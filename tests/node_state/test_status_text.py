@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node_state.state import CheckpointRecord, LeaderState, NodeState, TargetState, as_json
+from node_state.state import CheckpointRecord, LeaderState, NodeState, ShadowState, TargetState, as_json
 from node_state.text import status_lines
 
 NOW = 1_000_000.0
@@ -57,6 +57,12 @@ def test_status_names_the_leader_of_several_daemons() -> None:
     leader = LeaderState(lock="zk:2181", claim="following", leader="host2:9868")
     assert ("leadership", "stands by, host2:9868 is the leader") in lines(leader=leader)
     assert "leadership" not in dict(lines())
+
+
+def test_status_of_shadow_mode() -> None:
+    assert dict(lines(shadow=ShadowState()))["shadow mode"] == "0 of 0 equal in 7 days"
+    compared = ShadowState(compared=2, equal=1, compared_at=NOW - 60, txid=9)
+    assert dict(lines(shadow=compared))["shadow mode"].startswith("1 of 2 equal in 7 days, the last one at txid 9, ")
 
 
 def test_status_without_any_known_transaction() -> None:

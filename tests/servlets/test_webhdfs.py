@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from hadoop_common.process_control import Control
+from image_format.array_allocator import ArrayAllocator
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
@@ -22,10 +24,12 @@ from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.records import ImageRecords
 from servlets.application import create_application
 from servlets.webhdfs import ImageSource, webhdfs_blueprint
+from tests.cli_runner import run_cli
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.recorded_cases import RECORDED, Case
 
 JSON = "application/json; charset=utf-8"
+ZLIB = "org.apache.hadoop.io.compress.DefaultCodec"
 CASES = [
     Case(RECORDED / name)
     for name in ("hadoop-2.7.3/snapshots-rename-references", "hadoop-2.7.3/acl-xattr", "hadoop-3.4.1/symlinks")
@@ -172,3 +176,24 @@ def test_serve_command_serves_webhdfs(tmp_path: Path) -> None:
         assert refused.value.code == 404
         server.send_signal(signal.SIGTERM)
         assert server.wait(600) == 0
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(("codec", "memory", "spills"), [("", "1", True), (ZLIB, "1g", True), ("", "1g", False)])
+def test_serve_command_puts_large_data_into_the_spill_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, memory: str, spills: bool
+) -> None:
+    """The index beyond the limit and decompressed sections are in unnamed files, which the process maps."""
+    image = CASES[1].image("after")
+    if codec:
+        assert run_cli("image", "convert", image, tmp_path / image.name, "--codec", codec).code == 0
+        image = tmp_path / image.name
+    (spill := tmp_path / "spill").mkdir()
+    monkeypatch.setattr("image_format.reader.SPOOL_LIMIT", 0)
+    monkeypatch.setattr("image_tools.cli.memory_options.MIN_MEMORY", 0)
+    monkeypatch.setitem(ArrayAllocator.__init__.__kwdefaults__, "smallest", 1)
+    maps: list[str] = []
+    monkeypatch.setattr(Control, "wait_for_stop", lambda _: maps.append(Path("/proc/self/maps").read_text()))
+    served = run_cli("image", "serve", image, "--port", "0", "--memory", memory, "--spill-dir", spill)
+    assert (served.code, served.err) == (0, "")
+    assert [str(spill) in each for each in maps] == [spills]

@@ -15,7 +15,7 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesE
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.checkpoint_end import purge, report_result
-from checkpointer.set_back.proof import refuse, require_whole
+from checkpointer.set_back.proof import DAMAGE_HINT, refuse, require_whole
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
@@ -154,14 +154,33 @@ class BackupCheckpoints:
         started_over = verdict.lost
         if started_over:
             self.upkeep.start_over(verdict)
+        recovered = verdict.holds and self._has_image_of_another_process()
+        if recovered:
+            self.follower.forget_image()
+        if started_over or recovered:
             self.follower.reach(target, observer)
             verdict = self.past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}; no image is made", hint="The daemon retries; check that the NameNode is up."
+                f"{verdict.reason}; no image is made",
+                hint=DAMAGE_HINT if verdict.damaged else "The daemon retries; check that the NameNode is up.",
             )
         if not started_over:
             self.upkeep.reset_start_over_limit()
+
+    def _has_image_of_another_process(self) -> bool:
+        """Return whether the NameNode was restarted after our newest image, and has a newer image.
+
+        `namenode -recover` saves an image without transactions that could not be read or applied, but the segments
+        still contain these transactions. Therefore, only the NameNode's image shows its namespace.
+        """
+        ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
+        if newest <= ours.txid or not self.past.of_another_process(ImageId(ours.txid, image_md5(ours.path))):
+            return False
+        _LOG.info(
+            "the NameNode was restarted and has an image at txid %d, which replaces this node's namespace", newest
+        )
+        return True
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self.storage.current_folders()

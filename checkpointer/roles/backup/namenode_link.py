@@ -39,9 +39,7 @@ T = TypeVar("T")
 
 
 class NoBackupNodesError(CheckpointError):
-    """A NameNode that cannot register backup nodes. To register any backup node, even Hadoop's, Hadoop's NameNode
-    requires an HTTP address.
-    """
+    """Failure to register a backup node, even Hadoop's, at a NameNode without an HTTP address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _NoStreamError(CheckpointError):
-    """A roll of the NameNode after which no stream of edits began."""
+    """Lack of a stream of edits after a roll of the NameNode."""
 
 
 @dataclass(eq=False)

@@ -321,10 +321,7 @@ class SecondaryStorage:
         for what, roots in self._kinds_without().items():
             dropped = self._directories.dropped
             reasons = "; ".join(f"{root}: {dropped[root]}" for root in roots)
-            raise StorageError(
-                f"no checkpoint directory is left for {what}: {reasons}",
-                hint="Check the disks and permissions of the checkpoint directories; the daemon retries them.",
-            )
+            raise StorageError(f"no checkpoint directory is left for {what}: {reasons}", hint=dropped[roots[0]].hint)
 
     def _kinds_without(self) -> dict[str, tuple[Path, ...]]:
         """Return the kinds of files (images, edits) without a usable directory, with their configured directories."""

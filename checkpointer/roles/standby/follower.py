@@ -35,6 +35,7 @@ from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch
+from checkpointer.set_back.proof import DAMAGE_HINT
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.set_back.start_over import LostPast, StartOverLimiter
 from checkpointer.set_back.watch import PastWatch
@@ -52,14 +53,7 @@ from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
-from journal.errors import (
-    CorruptHeaderError,
-    CorruptOpError,
-    OtherLayoutOpError,
-    SegmentError,
-    TransactionGapError,
-    UnknownOpcodeError,
-)
+from journal.errors import JournalError, TransactionGapError, is_damage
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -71,10 +65,6 @@ _NO_EDITS_HINT = (
     "the command to the active NameNode, and repeat the request."
 )
 _SLICE_SECONDS = 0.25
-_LOST_EDITS = (TransactionGapError, CorruptHeaderError, CorruptOpError, SegmentError)
-"""Faults of edits that a newer image of the active NameNode makes unnecessary."""
-_UNREADABLE_EDITS = (UnknownOpcodeError, OtherLayoutOpError)
-"""Faults that are not damage: every copy of the edits has them, and an operator must act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +276,9 @@ class JournalFollower:
                 self._warm.check_image()
             try:
                 self._catch_up(observer)
-            except _LOST_EDITS as fault:
-                if not self._rebootstrap or isinstance(fault, _UNREADABLE_EDITS):
+            except JournalError as fault:
+                # a newer image of the active NameNode makes missing and damaged edits unnecessary
+                if not self._rebootstrap or not (isinstance(fault, TransactionGapError) or is_damage(fault)):
                     raise
                 self._replacement.bridge(fault, self._tailer.applied_txid, self._closing.is_set)
                 self._catch_up(observer)
@@ -393,7 +384,9 @@ class JournalFollower:
             if started_over or not verdict.lost:
                 raise StorageError(
                     f"{verdict.reason}; nothing is merged or offered until this is resolved",
-                    hint="Check that a NameNode is active, and that the shared edits belong to that NameNode.",
+                    hint=DAMAGE_HINT
+                    if verdict.damaged
+                    else "Check that a NameNode is active, and that the shared edits belong to that NameNode.",
                 )
             # if every image is damaged, the files do not show the state that the NameNode lost
             folder = verdict.folder if self._storage.has_image() else NOT_COMPARED

@@ -1,19 +1,26 @@
-"""Last responses of each JournalNode of a quorum to a reader, recorded during its calls."""
+"""Last responses of each JournalNode of a quorum to a reader, recorded during its calls.
+
+The log contains a line when the failures of a node begin, and when they end: as long as a majority answers, nothing
+else in the log shows that a node is missing.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from hadoop_common.recurring_fault import PeerFaults
 from hadoop_rpc.errors import RemoteError, RpcError
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from node_state.state import JournalNodeState
 
+_LOG = logging.getLogger(__name__)
 # seconds after which a node counts as silent
 _PATIENCE = 5.0
 
@@ -37,13 +44,23 @@ class JournalNodeMonitor:
         self._clock = clock
         self._lock = threading.Lock()
         self._notes = {node: _LastAnswer() for node in nodes}
+        self._faults = {node: PeerFaults(_LOG, f"JournalNode {node}", clock=clock) for node in self._notes}
 
     @contextmanager
-    def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
+    def asking(
+        self,
+        node: str,
+        question: str = "segments",
+        *,
+        may_refuse: bool = False,
+        closing: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Callable[[int], None]]:
         """Record a query of a node within this context; the yielded function records the newest txid of the response.
 
         Args:
+            question: the requested data, for the log.
             may_refuse: whether a refusal also means that the node is healthy.
+            closing: returns whether the client is closed, so that the end of the call is not a fault of the node.
         """
         note = self._notes[node]
         with self._lock:
@@ -58,9 +75,14 @@ class JournalNodeMonitor:
         except RpcError as error:
             well = may_refuse and isinstance(error, RemoteError)
             self._ended(note, well, "" if well else error.message)
+            if well:
+                self._faults[node].answered(question)
+            elif not closing():
+                self._faults[node].occurred(question, error.message, hint=error.hint)
             raise
         else:
             self._ended(note, True, "")
+            self._faults[node].answered(question)
 
     def _ended(self, note: _LastAnswer, answered: bool, fault: str) -> None:
         with self._lock:
@@ -97,16 +119,24 @@ class MonitoredJournalNode(QJournalClient):
         )
         self._monitor = monitor
         self._name = str(address)
+        self._closing = False
+
+    def close(self) -> None:
+        self._closing = True
+        super().close()
+
+    def _asking(self, question: str, *, may_refuse: bool = False) -> AbstractContextManager[Callable[[int], None]]:
+        return self._monitor.asking(self._name, question, may_refuse=may_refuse, closing=lambda: self._closing)
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
-        with self._monitor.asking(self._name) as answered:
+        with self._asking("segments") as answered:
             found = super().get_edit_log_manifest(journal_id, since, in_progress_ok=in_progress_ok)
             answered(max((log.last for log in found.manifest.logs), default=-1))
             return found
 
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
         # A node is healthy even if it does not have these edits, or if its release does not support the request.
-        with self._monitor.asking(self._name, may_refuse=True) as answered:
+        with self._asking("newest edits", may_refuse=True) as answered:
             found = super().get_journaled_edits(journal_id, since, max_transactions)
             answered(since + found.count - 1)
             return found

@@ -40,7 +40,7 @@ _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
 
 
 class RollRefusedError(RpcError):
-    """A roll request that no NameNode performed; the message contains each NameNode's response."""
+    """Refusal of a roll request by every NameNode; the message contains each NameNode's response."""
 
 
 class _NameNodeClients:
