@@ -38,7 +38,7 @@ class ActiveNodeInfo:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Decode `data`; raises ValueError for other data."""
+        """Decode `data`; raise ValueError for other data."""
         try:
             found = ActiveNodeInfoProto.FromString(data)
         except DecodeError:

@@ -41,7 +41,8 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
         if name is None:
             continue
         if name.last is not None and name.last < name.first:
-            raise SegmentError(f"the name ends with txid {name.last}, before its first txid", file=str(path))
+            problem = f"the last txid in the name ({name.last}) is lower than the first txid ({name.first})"
+            raise SegmentError(problem, file=str(path))
         segments.append(EditLogSegment(name.first, name.last, path))
     return sorted(segments, key=lambda item: (item.first, item.in_progress, item.last or 0))
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY
+from hadoop_common.quantities import counted
 from hadoop_rpc.errors import remote_error
 from hadoop_rpc.security import KnownToken
 from hadoop_rpc.server_counts import ACCEPTED, FAILED, LOGINS
@@ -109,7 +110,7 @@ def _ident(identifier: bytes) -> DelegationTokenIdent:
     except CorruptOpError as error:
         raise _invalid(f"its identifier is malformed: {error}") from error
     if reader.remaining:
-        raise _invalid(f"{reader.remaining} bytes follow its identifier")
+        raise _invalid(f"its identifier is followed by {counted(reader.remaining, 'byte')}")
     return ident
 
 

@@ -17,7 +17,7 @@ Faults that cannot occur, with the reasons:
 - A lost wake-up: the lock under which a waiter reads a condition is also held when the condition is changed and
   notified.
 - A procedure that continues after `close`: waiting and later callers receive JournalClosedError. A response that
-  arrives even later is recorded in a tally that is no longer read.
+  arrives after `close` is recorded in a tally that is no longer read.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """The inputs of a report, each a path or URI.
+    """The inputs of a report: paths or URIs, and the name of the cluster.
 
     Attributes:
         image: an image, a storage directory or a lake.

@@ -87,7 +87,8 @@ class EditSource(Protocol):
         """
 
     def files(self) -> list[EditLogSegment]:
-        """Return the segments that are files on this node, to serve and display them; empty for other journals.
+        """Return the segments that this node can serve and display, because they are local files; an empty list if the
+        edits are not in a shared directory.
 
         Raises:
             StorageError: the files cannot be listed.
