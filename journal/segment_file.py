@@ -148,11 +148,11 @@ class SegmentTransactions:
         self._places = places
 
     def observed(self, opened: Opened) -> SegmentTransactions:
-        """Return the same sequence with a different `opened`."""
+        """Return this sequence, but call `opened` for each segment that is opened."""
         return self._changed(self._max_op_size, opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
-        """Return the same sequence, but raise an error for operations of more than `max_op_size` bytes."""
+        """Return this sequence, but raise an error for operations of more than `max_op_size` bytes."""
         return self._changed(max_op_size, self._opened)
 
     def _changed(self, max_op_size: int, opened: Opened | None) -> SegmentTransactions:

@@ -76,7 +76,7 @@ class StandbyState:
         self.namespace.start()
 
     def catch_up(self) -> None:
-        """Apply all readable edits; raises the same errors as `StandbyNamespace.catch_up`."""
+        """Apply all readable edits; raise the same errors as `StandbyNamespace.catch_up`."""
         self.namespace.catch_up()
 
     def take(self) -> LoadedImage:

@@ -145,7 +145,10 @@ class Leadership:
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
     def must_abort(self, basis: LeaseBasis | None, *, sending: bool = False) -> bool:
-        """Return whether a checkpoint that began on `basis` must stop or, with `sending`, the upload of its image."""
+        """Return whether a checkpoint that began on `basis` must stop.
+
+        With `sending`, return whether the upload of the checkpoint's image must stop.
+        """
         if basis is None:
             return False
         required = self._settings.required

@@ -223,7 +223,7 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
     raise TransferError(
         witness,
         f"{problem}: {verdict.reason}",
-        hint="The daemon offers it again when this can be determined; check that a NameNode is up.",
+        hint="The daemon offers the image once the check is possible again. Check that a NameNode is up.",
     )
 
 
@@ -351,8 +351,7 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; "" if all can belong
-    to it.
+    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; "" if there is none.
 
     Our finalized segment may be the beginning of the NameNode's segment. Segments that the NameNode has purged prove
     nothing.

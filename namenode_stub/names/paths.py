@@ -85,7 +85,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_changeable(namespace: Namespace, path: str) -> None:
-    """Check that a path, existing or not, can be changed; raises the same errors as `find_for_change`."""
+    """Check that a path, existing or not, can be changed; raise the same errors as `find_for_change`."""
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])

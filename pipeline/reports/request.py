@@ -58,5 +58,5 @@ class ReportOptions:
     paths: PathRules | None = None
 
     def wants(self, section: str) -> bool:
-        """Return whether the report has a section, if its input exists."""
+        """Return whether the caller wants `section` in the report; the section also requires its input."""
         return not self.only or section in self.only

@@ -190,7 +190,7 @@ def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monke
 
         def broken(*_: object, **__: object) -> None:
             requests.append(daemon.clock.now)
-            raise TransferError(stub.server.url, "broke off")
+            raise TransferError(stub.server.url, "was interrupted")
 
         with monkeypatch.context() as patched:
             patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
@@ -198,7 +198,7 @@ def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monke
             for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
                 daemon.clock.now += passed
                 daemon.role.tail()
-                assert "broke off; the next attempt follows after" in daemon.service.status()["alarms"][0]
+                assert "was interrupted; the next attempt follows after" in daemon.service.status()["alarms"][0]
                 assert images(tmp_path / "nn2") == [0]
             assert [later - requests[0] for later in requests] == [0.0, 10.0, 30.0]
         daemon.clock.now += 40.0

@@ -35,8 +35,8 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
             "nn: does not need the image at txid 7",
         ),
         (
-            TargetState(address="nn", txid=7, result="failed", failures=2, error="it broke off"),
-            "nn: failed transfers since the last success: 2, it broke off",
+            TargetState(address="nn", txid=7, result="failed", failures=2, error="it was interrupted"),
+            "nn: failed transfers since the last success: 2, it was interrupted",
         ),
         (
             TargetState(address="nn", result="standby", state="standby"),

@@ -52,7 +52,7 @@ class _CheckpointEnd:
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if the NameNode has the image that it expects.
+        """End the checkpoint at the NameNode if the NameNode has received the expected image.
 
         If the NameNode is unreachable, a later call retries. A refused call is not retried.
         """
@@ -225,5 +225,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if the images up to `settled_txid` include the image that it expects."""
+        """End the checkpoint at the NameNode if the images up to `settled_txid` include the expected image."""
         self._ending.end(self.link, self.storage.storage_info(), settled_txid)

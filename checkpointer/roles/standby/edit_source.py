@@ -65,7 +65,7 @@ class EditSource(Protocol):
         """
 
     def update_finalized(self, from_txid: int) -> None:
-        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` finds it.
+        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` itself finds this end.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed.
