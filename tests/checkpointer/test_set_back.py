@@ -210,7 +210,7 @@ def test_image_of_non_identifying_edits_is_compared_after_a_restart() -> None:
 
 
 def test_older_image_proves_a_newer_one_whose_edits_were_purged() -> None:
-    """This happens after a restart of this node in an idle cluster that retains no edits before its oldest image."""
+    """Edits are missing after a restart of this node in an idle cluster that keeps no edits before its oldest image."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
     claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
