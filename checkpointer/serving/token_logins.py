@@ -36,7 +36,7 @@ class TokenLogins:
 
     Args:
         reading: returns read access to the present namespace; its argument is the longest wait in seconds.
-        user_of: returns the short name of a principal; raises ValueError.
+        user_of: returns the short name of a principal; raises ValueError if there is none.
         wall: returns seconds since the epoch.
     """
 
