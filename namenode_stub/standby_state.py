@@ -26,7 +26,7 @@ from node_state.state import NodeState, RoleDetails
 
 
 class StandbyState:
-    """The parts of a NameNode while it is a standby.
+    """The parts of a standby NameNode.
 
     Attributes:
         namespace: follows the shared edits after `start`.

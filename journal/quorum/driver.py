@@ -37,7 +37,7 @@ from journal.quorum.lanes import Lane
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # seconds of one wait; the excess does not count if the process is stopped for longer
+_SLICE = 1.0  # maximum number of seconds that one wait counts, even if the process was stopped for longer
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
