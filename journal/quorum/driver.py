@@ -37,7 +37,7 @@ from journal.quorum.lanes import Lane
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # maximum number of seconds that one wait counts, even if the process was stopped for longer
+_SLICE = 1.0  # seconds of one wait; a wait counts as at most this time, even if the process was stopped
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
