@@ -124,32 +124,6 @@ def test_daemon_registers_again_with_a_restarted_namenode(namenode: NamenodeDoub
     assert_same_segments(namenode, daemon)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_image_that_a_restarted_namenode_saved_replaces_the_namespace(
-    restarted: bool, namenode: NamenodeDouble, daemon: Daemon
-) -> None:
-    """`namenode -recover` saves an image without some transactions of the edits."""
-    namenode.started_at = 1_700_000_000_000
-    daemon.follow()
-    namenode.write(5)
-    daemon.checkpoint()
-    namenode.write(9)
-    namenode.restart()
-    namenode.started_at += int(restarted)
-    namenode.save_namespace()
-    saved = namenode.checkpoint_txid
-    content = namenode.image(saved).read_bytes()
-    assert b"supergroup" in content
-    namenode.take(saved, content.replace(b"supergroup", b"recovered_"))
-    daemon.follow(3)
-    assert in_sync(daemon)
-    before = len(namenode.steps)
-    image = daemon.checkpoint()
-    assert ("image" in namenode.transfers(before)) is restarted
-    assert (b"recovered_" in image.read_bytes()) is restarted
-    assert daemon.service.status()["lostPast"] is None
-
-
 def test_segments_missing_in_the_stream_are_fetched(namenode: NamenodeDouble, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)

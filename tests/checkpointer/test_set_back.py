@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.set_back.proof import PastFinding, prove
+from checkpointer.errors import TransferError
+from checkpointer.set_back.proof import DAMAGE_HINT, PastFinding, PastVerdict, prove, refuse
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, read_provenances
 from checkpointer.set_back.start_over import StartOverLimiter
 from checkpointer.set_back.watch import PastWatch
@@ -425,3 +426,10 @@ def test_waits_between_new_starts_grow() -> None:
     limiter.started_over(5)
     now[0] += 60
     limiter.check(5, "lost")
+
+
+@pytest.mark.parametrize("damaged_to", [None, 9])
+def test_hint_for_an_image_that_is_not_offered_because_of_a_damaged_segment(damaged_to: int | None) -> None:
+    with pytest.raises(TransferError) as refused:
+        refuse(PastVerdict(PastFinding.UNKNOWN, "cannot be compared", damaged_to=damaged_to), 9, "http://nn")
+    assert (refused.value.hint == DAMAGE_HINT) is (damaged_to is not None)

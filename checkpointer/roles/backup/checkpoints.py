@@ -154,7 +154,7 @@ class BackupCheckpoints:
         started_over = verdict.lost
         if started_over:
             self.upkeep.start_over(verdict)
-        recovered = verdict.holds and self._has_image_of_another_process()
+        recovered = verdict.holds and self._is_superseded()
         if recovered:
             self.follower.forget_image()
         if started_over or recovered:
@@ -168,18 +168,17 @@ class BackupCheckpoints:
         if not started_over:
             self.upkeep.reset_start_over_limit()
 
-    def _has_image_of_another_process(self) -> bool:
-        """Return whether the NameNode was restarted after our newest image, and has a newer image.
+    def _is_superseded(self) -> bool:
+        """Return whether the NameNode may have been restarted after our newest image, and has a newer image, or another
+        image at the same txid.
 
         `namenode -recover` saves an image without transactions that could not be read or applied, but the segments
         still contain these transactions. Therefore, only the NameNode's image shows its namespace.
         """
         ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
-        if newest <= ours.txid or not self.past.of_another_process(ImageId(ours.txid, image_md5(ours.path))):
+        if not self.past.is_superseded(ImageId(ours.txid, image_md5(ours.path)), newest):
             return False
-        _LOG.info(
-            "the NameNode was restarted and has an image at txid %d, which replaces this node's namespace", newest
-        )
+        _LOG.info("the NameNode may have been restarted; its image at txid %d replaces this node's namespace", newest)
         return True
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:

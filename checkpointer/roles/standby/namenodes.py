@@ -175,6 +175,13 @@ class NameNodes:
                     return self._ask(node, "version", node.version)
         return None
 
+    def active_image_txid(self) -> int | None:
+        """Return the txid of the active NameNode's newest image; None if no NameNode is active or the active NameNode
+        does not answer.
+        """
+        active = self.active_version()
+        return None if active is None else active.image_txid
+
     def active_txid(self) -> int | None:
         """Return the newest transaction of the active NameNode (the maximum if there are several), or None if no
         NameNode is active.
