@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from checkpointer.errors import TransferError
 from checkpointer.storage.lost_pasts import NOT_COMPARED
 from engine.observer import SilentObserver
 from hadoop_common.errors import StorageError
@@ -47,6 +48,14 @@ def recover(namenode: NamenodeDouble, *, started_at: int | None) -> int:
     saved = namenode.checkpoint_txid
     replace_image(namenode, saved, namenode.image(saved).read_bytes())
     return saved
+
+
+def damage(namenode: NamenodeDouble, last: int) -> None:
+    """Damage the first transaction of the segment that ends at `last`."""
+    damaged = next(each for each in list_segments(namenode.folder) if each.last == last).path
+    content = bytearray(damaged.read_bytes())
+    content[HEADER_SIZE + 10] ^= 0x40
+    damaged.write_bytes(content)
 
 
 # A NameNode that does not report its start time may be another process.
@@ -107,10 +116,7 @@ def test_image_after_a_segment_whose_first_transactions_are_damaged(namenode: Na
     assert in_sync(daemon)
     end = namenode.segment - 1
     recover(namenode, started_at=_STARTED_AT + 1)
-    damaged = next(each for each in list_segments(namenode.folder) if each.last == end).path
-    content = bytearray(damaged.read_bytes())
-    content[HEADER_SIZE + 10] ^= 0x40
-    damaged.write_bytes(content)
+    damage(namenode, end)
     daemon.follow(3)
     # a single failed comparison is not sufficient
     with pytest.raises(StorageError, match="cannot be compared"):
@@ -121,3 +127,27 @@ def test_image_after_a_segment_whose_first_transactions_are_damaged(namenode: Na
     namenode.write(3)
     assert _RECOVERED in daemon.checkpoint().read_bytes()
     assert daemon.service.status()["lostPast"] == lost
+
+
+@pytest.mark.parametrize("started_at", [_STARTED_AT, _STARTED_AT + 1])
+def test_image_after_a_damaged_segment_that_this_node_lacks(
+    started_at: int, namenode: NamenodeDouble, daemon: Daemon
+) -> None:
+    """Without a restart, the image contains the segment."""
+    namenode.keeps_edits = True
+    saved = recover(namenode, started_at=started_at)
+    damage(namenode, saved)
+    daemon.follow(3)
+    assert daemon.role.alarms() != []
+    assert _RECOVERED in daemon.checkpoint().read_bytes()
+    daemon.follow()
+    assert in_sync(daemon)
+
+
+def test_damaged_segment_without_a_later_image_of_the_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:
+    namenode.keeps_edits = True
+    namenode.restart()
+    namenode.roll()
+    damage(namenode, namenode.segment - 1)
+    with pytest.raises(TransferError, match="cannot be accepted"):
+        daemon.checkpoint()
