@@ -10,7 +10,7 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.storage.lost_pasts import NOT_COMPARED
 from engine.observer import SilentObserver
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError
 from journal.segment_file import list_segments
 from journal.segment_format import HEADER_SIZE
 from tests.checkpointer.backup_support import Daemon, daemon, in_sync, namenode
@@ -108,18 +108,23 @@ def test_image_of_a_restarted_namenode_at_the_txid_of_our_image(
     assert ("image" in namenode.transfers(before)) is recovered
 
 
-def test_image_after_a_segment_whose_first_transactions_are_damaged(namenode: NamenodeDouble, daemon: Daemon) -> None:
-    """The segment cannot be compared any longer."""
+@pytest.mark.parametrize("lacks_the_next", [False, True])
+def test_image_after_a_segment_whose_first_transactions_are_damaged(
+    lacks_the_next: bool, namenode: NamenodeDouble, daemon: Daemon
+) -> None:
+    """The segment was applied, but cannot be compared any longer; the next segment may be damaged too."""
     namenode.keeps_edits = True
     namenode.roll()
     daemon.follow()
     assert in_sync(daemon)
     end = namenode.segment - 1
-    recover(namenode, started_at=_STARTED_AT + 1)
+    saved = recover(namenode, started_at=_STARTED_AT + 1)
     damage(namenode, end)
+    if lacks_the_next:
+        damage(namenode, saved)
     daemon.follow(3)
     # a single failed comparison is not sufficient
-    with pytest.raises(StorageError, match="cannot be compared"):
+    with pytest.raises(HdfsError, match="cannot be accepted" if lacks_the_next else "cannot be compared"):
         daemon.checkpoint()
     assert _RECOVERED in daemon.checkpoint().read_bytes()
     lost = daemon.service.status()["lostPast"]
