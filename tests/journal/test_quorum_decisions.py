@@ -281,9 +281,3 @@ def test_reason_for_a_refused_step(phase: Phase, event: Event, kind: type[Journa
     assert isinstance(error, kind)
     assert phase.value in str(error)
     assert error.hint
-
-
-# ---- addresses ----
-
-
-# ---- settings ----
