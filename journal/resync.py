@@ -73,7 +73,9 @@ def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
 
 
 def _decode(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
-    """Return the txid of the operation at `position` and its end; None if it is not complete."""
+    """Return the txid and the end offset of the operation at `position`; None if the bytes are not an intact
+    operation.
+    """
     try:
         op, following = decode_op(buffer, position, layout_version)
     except CorruptOpError:

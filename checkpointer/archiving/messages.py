@@ -70,5 +70,5 @@ class ArchiveReport:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """Decode a line that `to_line` encoded; raises ValueError or TypeError for other lines."""
+        """Decode a line that `to_line` encoded; raise ValueError or TypeError for other lines."""
         return cls(**json.loads(line))

@@ -109,7 +109,7 @@ def _other_codec(facts: Facts) -> _Problem | None:
         return None
     return _Problem(
         State.WARNING,
-        f"new images use {class_of(written)}, not {class_of(facts.codec)} as configured",
+        f"new images use {class_of(written)} instead of the configured {class_of(facts.codec)}",
         advice_on_codec(facts.codec, image.layout_version),
     )
 

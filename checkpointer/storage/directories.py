@@ -48,7 +48,7 @@ class StorageDirectories(DirectorySet):
     # ---- queries -------------------------------------------------------------------------------------------
 
     def current_folders(self) -> list[Path]:
-        """Return the `current` folders of the formatted directories in use; raises StorageError if no directory is in
+        """Return the `current` folders of the formatted directories in use; raise StorageError if no directory is in
         use.
         """
         self.require_one()

@@ -150,7 +150,7 @@ def newest_copies(directories: Sequence[StorageDirectory]) -> list[StoredImage]:
 
 
 def newest_image(directories: Sequence[StorageDirectory]) -> StoredImage:
-    """Return the first of `newest_copies`; raises the same errors."""
+    """Return the first of `newest_copies`; raise the same errors."""
     return newest_copies(directories)[0]
 
 

@@ -67,7 +67,7 @@ def digest_dangling(path: Path) -> None:
 
 
 def wrong_digest(path: Path) -> None:
-    """Damage an image so that its frame is intact, but its content does not match its digest file."""
+    """Write an intact image whose digest file contains another digest."""
     put_image(path.parent, _txid(path)).with_name(md5_name(path.name)).write_text(f"{'0' * 32} *{path.name}\n")
 
 

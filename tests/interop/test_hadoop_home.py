@@ -67,5 +67,5 @@ def test_tests_without_their_jars_are_skipped_unless_required(jars: JarSet, monk
 
 def test_releases_are_selected_by_version() -> None:
     assert [release_of(version).name for version in HADOOP_RELEASES] == [f"hadoop-{each}" for each in HADOOP_RELEASES]
-    with pytest.raises(SystemExit, match=r"the tests know 2\.7\.3, 3\.3\.6, 3\.4\.2, 3\.5\.0$"):
+    with pytest.raises(SystemExit, match=r"the tests support 2\.7\.3, 3\.3\.6, 3\.4\.2, 3\.5\.0$"):
         release_of("3.5.1")

@@ -96,7 +96,7 @@ def test_a_permitted_writer_has_limits(tmp_path: Path) -> None:
             writer.format("junk", NAMESPACE, force=False)
         writer.new_epoch("j1", NAMESPACE, 1)
         writer.start_log_segment(RequestInfo("j1", 1, 0), 1, -63)
-        with pytest.raises(RemoteError, match="1 bytes are too few for 2147483647 transactions"):
+        with pytest.raises(RemoteError, match="2147483647 transactions cannot have a total size of 1 byte"):
             writer.journal(RequestInfo("j1", 1, 1), 1, 1, (1 << 31) - 1, b"x")
         with pytest.raises(RemoteError, match="has 1 segment and is therefore not formatted"):
             writer.format("j1", NAMESPACE, force=True)

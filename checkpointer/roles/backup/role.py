@@ -45,6 +45,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.throttle import Throttle
 from hadoop_common.transfer_counter import TransferCounter
+from hadoop_rpc.errors import RpcError
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import access_checked
@@ -174,6 +175,7 @@ class BackupRole(StoredRole):
             ProvenanceStore(self._storage.current_folders),
             lambda: held_images(self._storage.current_folders()),
             lambda last: self._witness(link),
+            partial(_newest_image, link),
         )
         self._take_storage(link, past, cancelled)
         resources.callback(self._namespace.close)
@@ -389,6 +391,14 @@ class BackupRole(StoredRole):
     @property
     def _settled_txid(self) -> int:
         return self._uploader.targets[0].txid
+
+
+def _newest_image(link: NamenodeLink) -> int | None:
+    """Return the txid of the NameNode's newest image; None if the NameNode does not answer."""
+    try:
+        return link.newest_image_txid()
+    except RpcError:
+        return None
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:

@@ -231,7 +231,7 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
-        """Return the namespace to a running stream immediately; without a stream, the next check does this."""
+        """Return the namespace to a running stream immediately; if no stream is running, the next check returns it."""
         if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
@@ -358,7 +358,7 @@ class StreamUpkeep:
         return theirs
 
     def reset_start_over_limit(self) -> None:
-        """Allow this node to start over without a delay again, because its state was proven."""
+        """Allow the next start-over without a delay, because the state of this node was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------

@@ -129,6 +129,7 @@ class JournalFollower:
             ProvenanceStore(storage.current_folders),
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
+            nodes.active_image_txid,
         )
         self._on_start_over = on_start_over
         self._start_over_limiter = StartOverLimiter(clock)

@@ -160,8 +160,8 @@ class StandbyRole(StoredRole):
     # ---- contents -----------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the segments of a shared directory; empty for other journals, which serve their edits without this
-        node.
+        """Return the segments of the shared directory; an empty list for a journal, which serves its edits without
+        this node.
 
         Raises:
             StorageError: the shared directory cannot be read.

@@ -149,7 +149,7 @@ def test_a_codec_that_a_namenode_may_lack_is_reported() -> None:
     lz4 = "org.apache.hadoop.io.compress.Lz4Codec"
     found = decide("storage", codec=lz4, image=image(codec="", layout_version=-67))
     assert found.state is State.WARNING
-    assert found.summary == "new images use DefaultCodec, not Lz4Codec as configured"
+    assert found.summary == "new images use DefaultCodec instead of the configured Lz4Codec"
     assert "lz4-java" in found.hint
     for its_own in (image(codec=lz4, layout_version=-67), image()):
         assert decide("storage", codec=lz4, image=its_own).state is State.OK

@@ -99,7 +99,7 @@ def test_recovery_is_logged_only_after_the_failed_operation_succeeds(
     assert service.poll().state is TriggerState.SKIPPED
     assert again() == []
     # a transfer fails; then the NameNode refuses the image
-    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    role.uploads = [Upload("http://nn1:9870", "failed", "it was interrupted")]
     service.poll()
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
     service.poll()

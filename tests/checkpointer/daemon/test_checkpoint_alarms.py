@@ -67,22 +67,22 @@ def test_repeated_transfer_failures_are_an_alarm(
 ) -> None:
     caplog.set_level("INFO")
     role.journal = TRANSACTIONS
-    role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
+    role.uploads = [Upload("http://nn1:9870", "failed", "it was interrupted")]
     target = role.targets[0]
     for _ in range(3):
         service.poll()
-        target = target.failed(ImageKind.IMAGE, "it broke off", at=START, now=0.0, wait=0.0)
+        target = target.failed(ImageKind.IMAGE, "it was interrupted", at=START, now=0.0, wait=0.0)
         role.targets = (target,)
     assert service.ready().message == (
         f"http://nn1:9870 does not receive the image at txid {TRANSACTIONS}: failed transfers since the last "
-        "success: 3; last error: it broke off"
+        "success: 3; last error: it was interrupted"
     )
     role.uploads = [Upload("http://nn1:9870", "SUCCESS")]
     service.poll()
     role.targets = (target.holds(TRANSACTIONS, ImageKind.IMAGE),)
     assert service.ready().ok
     lines = [line for line in caplog.messages if "nn1" in line]
-    assert lines[0].startswith("upload to http://nn1:9870 failed: it broke off; next: ")
+    assert lines[0].startswith("upload to http://nn1:9870 failed: it was interrupted; next: ")
     assert lines[1:] == [
         "http://nn1:9870 accepts images again after 0 s, 3 transfers",
         "upload to http://nn1:9870: SUCCESS in 0.00 s",

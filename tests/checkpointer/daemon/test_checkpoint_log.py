@@ -23,7 +23,7 @@ def test_log_lines_have_fields_for_collectors(
     role.journal = TRANSACTIONS
     role.uploads = [
         Upload("http://nn1:9870", "SUCCESS", "", 2.5, 4096, TRANSACTIONS),
-        Upload("http://nn2:9870", "failed", "it broke off", 0.5, 100, TRANSACTIONS),
+        Upload("http://nn2:9870", "failed", "it was interrupted", 0.5, 100, TRANSACTIONS),
     ]
     assert service.poll().state is TriggerState.DONE
     role.fault = StorageError("no disk")

@@ -101,7 +101,7 @@ def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, rol
 
 
 def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """This also applies to a process that has just started."""
+    """The age of the image also counts in a process that has just started."""
     role.journal, role.written_at = 1, START - PERIOD + 1
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
     assert service.poll().state is TriggerState.SKIPPED

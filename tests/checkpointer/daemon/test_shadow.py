@@ -301,7 +301,7 @@ def test_failed_comparison_is_retried_after_a_wait(node: NamenodeDouble, shadow:
 def test_comparison_does_not_begin_without_space(
     node: NamenodeDouble, shadow: Shadow, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The NameNode's image needs space; a merge needs space too, but not that of a checkpoint in progress."""
+    """The NameNode's image and a merge need space that no checkpoint in progress occupies."""
     end_segments(node)
     shadow.secondary.checkpoint()
     node.save_namespace()

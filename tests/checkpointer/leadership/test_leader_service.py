@@ -107,7 +107,7 @@ def test_only_the_leader_makes_checkpoints() -> None:
     asked = scene.service.request(force=True, wait=True)
     assert asked.state is TriggerState.UNAVAILABLE
     assert asked.details["hint"].startswith("Request the checkpoint on the leader's host")
-    assert f"stands by, {OTHER} is the leader" in scene.service.ready().message
+    assert f"is not the leader; {OTHER} is the leader" in scene.service.ready().message
     assert scene.service.ready().ok
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE

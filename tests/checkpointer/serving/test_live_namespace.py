@@ -252,7 +252,7 @@ def test_very_large_numbers_in_requests(client: FlaskClient, digits: int) -> Non
 
 @pytest.mark.parametrize(("user", "seen"), [("guest", ["user.a"]), ("hdfs", ["user.a", "trusted.b"])])
 def test_only_superusers_see_trusted_attributes(warm: WarmNamespace, user: str, seen: list[str]) -> None:
-    """This also applies with dfs.permissions.enabled=false, as in a NameNode."""
+    """The rule also applies with dfs.permissions.enabled=false, as in a NameNode."""
     attributes = (
         ops.XAttr(XATTR_NAMESPACES.index("USER"), "a", b"1"),
         ops.XAttr(XATTR_NAMESPACES.index("TRUSTED"), "b", b"2"),

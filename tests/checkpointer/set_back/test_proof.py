@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.set_back.proof import PastFinding, prove
+from checkpointer.errors import TransferError
+from checkpointer.set_back.proof import DAMAGE_HINT, PastFinding, PastVerdict, prove, refuse
 from checkpointer.set_back.watch import PastWatch
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from journal.binary_codec import encode_op
@@ -120,7 +121,7 @@ def test_image_of_non_identifying_edits_is_compared_after_a_restart() -> None:
 
 
 def test_older_image_proves_a_newer_one_whose_edits_were_purged() -> None:
-    """This happens after a restart of this node in an idle cluster that retains no edits before its oldest image."""
+    """Edits are missing after a restart of this node in an idle cluster that keeps no edits before its oldest image."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
     claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
@@ -241,3 +242,10 @@ def test_image_or_process_proves_the_past_if_a_segment_is_damaged(in_progress: b
     assert "the checksum differs" in verdict.reason
     assert prove(STRETCHES, witness, based=False, alive=lambda: True).holds is not in_progress
     assert prove(STRETCHES, witness, based=False, images=lambda: [ImageId(9, "aa")]).holds is not in_progress
+
+
+@pytest.mark.parametrize("damaged_to", [None, 9])
+def test_hint_for_an_image_that_is_not_offered_because_of_a_damaged_segment(damaged_to: int | None) -> None:
+    with pytest.raises(TransferError) as refused:
+        refuse(PastVerdict(PastFinding.UNKNOWN, "cannot be compared", damaged_to=damaged_to), 9, "http://nn")
+    assert (refused.value.hint == DAMAGE_HINT) is (damaged_to is not None)

@@ -76,7 +76,7 @@ def test_required_space_is_checked_first(free: int, tmp_path: Path) -> None:
     needed = byte_count(source.stat().st_size)
     short = "" if free else ": maybe too little"
     assert err.splitlines()[0] == f"space in {tmp_path}: about {needed} needed, {byte_count(free)} free{short}"
-    # the free space decides; the estimate does not
+    # the free space determines the result, whatever the estimate is
     assert (code, target.exists()) == (0, True)
 
 

@@ -82,29 +82,3 @@ def test_no_image_is_uploaded_if_the_namenode_needs_none(namenode: NamenodeDoubl
     daemon.role.checkpoint(SilentObserver())
     assert list(daemon.role.upload(lambda: False, lambda: None, force=False)) == []
     assert len(namenode.ended) == 1
-
-
-@pytest.mark.parametrize("restarted", [False, True])
-def test_image_that_a_restarted_namenode_saved_replaces_the_namespace(
-    restarted: bool, namenode: NamenodeDouble, daemon: Daemon
-) -> None:
-    """`namenode -recover` saves an image without some transactions of the edits."""
-    namenode.started_at = 1_700_000_000_000
-    daemon.follow()
-    namenode.write(5)
-    daemon.checkpoint()
-    namenode.write(9)
-    namenode.restart()
-    namenode.started_at += int(restarted)
-    namenode.save_namespace()
-    saved = namenode.checkpoint_txid
-    content = namenode.image(saved).read_bytes()
-    assert b"supergroup" in content
-    namenode.take(saved, content.replace(b"supergroup", b"recovered_"))
-    daemon.follow(3)
-    assert in_sync(daemon)
-    before = len(namenode.steps)
-    image = daemon.checkpoint()
-    assert ("image" in namenode.transfers(before)) is restarted
-    assert (b"recovered_" in image.read_bytes()) is restarted
-    assert daemon.service.status()["lostPast"] is None

@@ -260,7 +260,7 @@ def test_fault_whose_text_counts_down_is_logged_once(daemon: Daemon, caplog: pyt
     upkeep = daemon.role._parts.upkeep
     caplog.clear()
     for seconds in (60, 58, 9):
-        upkeep.note(StorageError(f"this node recently started over, and will do so again in {seconds} s"))
+        upkeep.note(StorageError(f"this node recently started over, and will start over again in {seconds} s"))
         assert f"in {seconds} s" in upkeep.alarm
     assert len(caplog.records) == 1
 

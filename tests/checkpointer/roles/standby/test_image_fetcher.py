@@ -12,6 +12,7 @@ import pytest
 
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby import namenodes
+from checkpointer.storage.lost_pasts import NOT_COMPARED
 from hadoop_common.names import image_name
 from journal.binary_codec import encode_op
 from journal.segment_file import list_segments
@@ -60,6 +61,21 @@ def write_an_operation_of_another_layout(path: Path) -> None:
     op.txid = replaced.txid
     after = b"".join(encode_op(each, layout) for each in rest)
     path.write_bytes(encode_header(layout) + encode_op(first, layout) + encode_op(op, -63) + after)
+
+
+def damage_first_transaction(tmp_path: Path, last: int) -> None:
+    """Damage the beginning of the segment that ends at `last`, so that it cannot be compared."""
+    damaged = next(each for each in list_segments(tmp_path / "active/shared/current") if each.last == last).path
+    content = bytearray(damaged.read_bytes())
+    content[HEADER_SIZE + 10] ^= 0x40
+    damaged.write_bytes(content)
+
+
+def save_namespace(stub: NameNodeStub) -> None:
+    administration = stub.active.administration
+    administration.set_safe_mode(on=True)
+    administration.save_namespace()
+    administration.set_safe_mode(on=False)
 
 
 def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path, lose: Callable[[Path], object] = Path.unlink) -> int:
@@ -143,16 +159,53 @@ def test_applied_edits_that_were_damaged_later(
         assert daemon.service.request(force=True, wait=True).state is TriggerState.DONE
         last = write_edits(stub, "b", 3)
         daemon.role.tail()
-        damaged = next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == last).path
-        content = bytearray(damaged.read_bytes())
-        content[HEADER_SIZE + 10] ^= 0x40
-        damaged.write_bytes(content)
+        damage_first_transaction(tmp_path, last)
         started_at[0] += restarted
         result = daemon.service.request(force=True, wait=True)
         assert result.state is (TriggerState.FAILED if restarted else TriggerState.DONE), result
         assert (images(tmp_path / "nn2")[-1] == last) is not restarted
         assert daemon.service.status()["appliedTxid"] == last
         assert daemon.service.status()["lostPast"] is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_state_that_a_damaged_segment_leaves_unproven_is_replaced_by_an_image_of_the_active(
+    restarted: bool, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a restart, the NameNode does not report its start time."""
+    started_at = [7]
+
+    def start_time(target: str, **_: object) -> int:
+        if restarted:
+            return started_at[0]
+        raise TransferError(target, "is closed")
+
+    monkeypatch.setattr(namenodes, "ask_start_time", start_time)
+    with daemon_of(stub, tmp_path) as daemon:
+        write_edits(stub, "a", 3)
+        assert daemon.service.request(force=True, wait=True).state is TriggerState.DONE
+        (*_, ours) = images(tmp_path / "nn2")
+        last = write_edits(stub, "b", 3)
+        daemon.role.tail()
+        damage_first_transaction(tmp_path, last)
+        started_at[0] += 1
+        assert daemon.service.request(force=True, wait=True).state is TriggerState.FAILED
+        save_namespace(stub)
+        write_edits(stub, "c", 3)
+        # a single failed comparison is not sufficient
+        daemon.role.tail()
+        assert daemon.service.status()["lostPast"] is None
+        daemon.role.tail()
+        lost = daemon.service.status()["lostPast"]
+        assert "cannot be compared" in lost["reason"]
+        assert [(Path(folder) / image_name(ours)).exists() for folder in lost["setAside"]] == [True]
+        assert NOT_COMPARED in lost["setAside"][0]
+        # the NameNode accepts an image only after ten transactions
+        write_edits(stub, "d", 10)
+        # the delay after the failed checkpoint
+        daemon.clock.now += 60.0
+        assert_in_sync(stub, daemon, tmp_path)
+        assert daemon.service.status()["lostPast"] == lost
 
 
 def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
@@ -190,7 +243,7 @@ def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monke
 
         def broken(*_: object, **__: object) -> None:
             requests.append(daemon.clock.now)
-            raise TransferError(stub.server.url, "broke off")
+            raise TransferError(stub.server.url, "was interrupted")
 
         with monkeypatch.context() as patched:
             patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
@@ -198,7 +251,7 @@ def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monke
             for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
                 daemon.clock.now += passed
                 daemon.role.tail()
-                assert "broke off; the next attempt follows after" in daemon.service.status()["alarms"][0]
+                assert "was interrupted; the next attempt follows after" in daemon.service.status()["alarms"][0]
                 assert images(tmp_path / "nn2") == [0]
             assert [later - requests[0] for later in requests] == [0.0, 10.0, 30.0]
         daemon.clock.now += 40.0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from checkpointer.roles.standby import namenodes
 from checkpointer.roles.standby.image_fetcher import gap_alarm
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
 from hadoop_rpc.errors import AccessControlError, SafeModeError
@@ -53,6 +54,23 @@ def test_states_that_accept_images(double: Double) -> None:
         found = [nodes.accepts_images(f"http://nn{number}:9870") for number in range(5)]
         assert found == [True, False, True, False, None]
         assert nodes.accepts_images("http://elsewhere:9870") is None
+
+
+def test_only_the_active_namenode_is_asked_for_the_start_of_its_process(
+    double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def start_time(http_address: str, **_: object) -> int:
+        asked.append(http_address)
+        return 7
+
+    monkeypatch.setattr(namenodes, "ask_start_time", start_time)
+    with asking(double(state=HAState.STANDBY), double(), double(state=HAState.STANDBY)) as nodes:
+        active = nodes.addresses[1]
+        assert nodes.active_life() == (active, 7)
+        assert asked == ["http://nn1:9870"]
+        assert nodes.lives() == dict.fromkeys(nodes.addresses, 7)
 
 
 def test_txids_of_the_namenodes_that_answer(double: Double) -> None:

@@ -160,7 +160,7 @@ def test_edits_beyond_the_batch_limit_of_the_nodes_are_read(
 def test_a_rolling_upgrade_from_start_to_finalize(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
-    """This also works if the nodes' caches return START in an open segment."""
+    """The daemon also follows the upgrade if the nodes' caches return START in an open segment."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         follow_rolling_upgrade(stub, daemon, tmp_path)
         write_edits(stub, "after", 2 * TRANSACTIONS)
