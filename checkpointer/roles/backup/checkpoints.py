@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,8 @@ from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import MergeResult, WarmNamespace
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import RecurringFault, with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
@@ -203,11 +205,19 @@ class BackupCheckpoints:
         `namenode -recover` saves an image without transactions that could not be read or applied, but the segments
         still contain these transactions. Therefore, only the NameNode's image shows its namespace.
         """
-        ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
-        if not self.past.is_superseded(ImageId(ours.txid, image_md5(ours.path)), newest):
+        newest = self.link.newest_image_txid()
+        if not self.past.is_superseded(self._own_image(newest), newest):
             return False
         _LOG.info("the NameNode may have been restarted; its image at txid %d replaces this node's namespace", newest)
         return True
+
+    def _own_image(self, txid: int) -> ImageId:
+        """Return our image at `txid` even if it cannot be loaded, or else our newest usable image."""
+        for folder in self.storage.current_folders():
+            with suppress(HdfsError):
+                return ImageId(txid, image_md5(folder / image_name(txid)))
+        ours = self.storage.latest_image()
+        return ImageId(ours.txid, image_md5(ours.path))
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self.storage.current_folders()
