@@ -119,7 +119,7 @@ differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of
 	$(ON_RELEASE) $(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
 kills: setup ## kills of writers, JournalNodes and daemons, with DEPTH=deep: everything acknowledged is recovered
-	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
+	$(DEEP) $(BIN)/python -m pytest -n 2 -q $$(find tests -name 'test_*_kills.py')
 
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one per run: each causes an error message, and nothing is lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults

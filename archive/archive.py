@@ -112,7 +112,7 @@ class Archive:
     def _existing(self) -> ArchiveIdentity:
         if (found := self.identity()) is None:
             if self.store.sizes(COMMITS):
-                hint = f"`checkpointer archive check --archive {self.store.location} --repair` writes it again."
+                hint = f"`checkpointer archive check --archive {self.store.location} --repair` writes {IDENTITY} again."
                 raise ArchiveError(f"{self.store.location} has lost its {IDENTITY}", hint=hint)
             raise ArchiveError(
                 f"{self.store.location} is not an archive: it has no {IDENTITY}",

@@ -90,7 +90,7 @@ class AuditLine(NamedTuple):
 
 
 def read_audit(paths: Iterable[Path]) -> Iterator[AuditLine]:
-    """Read audit logs, plain or compressed with gzip, bzip2 or xz; lines of other kinds are skipped."""
+    """Read audit logs, plain or compressed with gzip, bzip2 or xz; skip lines without an allowed operation."""
     for path in paths:
         with _opened(path) as stream:
             for line in stream:

@@ -59,7 +59,8 @@ class BranchView:
 
 
 def histories(catalogue: Catalogue) -> list[str]:
-    """Return the branches with transactions that no other branch contains, by name; `main` for an empty archive.
+    """Return the names of the branches with transactions that no other branch contains, sorted; `main` if the archive
+    is empty.
 
     A single branch is the NameNode's present history. Only an operator can choose between several branches, because
     clocks differ between hosts, and a NameNode can return to an older history.

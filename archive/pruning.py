@@ -25,7 +25,10 @@ def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> 
     stored = archive.store.sizes(IMAGES) | archive.store.sizes(EDITS)
     unusable = {each.name for each in catalogue.records if stored.get(each.name) != each.stored}
     if unusable:
-        text = "%s lacks the content of %s; objects that replace them are kept; next: run `checkpointer archive check`"
+        text = (
+            "%s lacks the content of %s; the objects that restore the same moments are kept; "
+            "next: run `checkpointer archive check`"
+        )
         _LOG.warning(text, archive.store.location, counted(len(unusable), "object"))
     plan = plan_prune(catalogue, rules, _now(catalogue), unusable)
     if plan.remove and not dry_run:

@@ -117,7 +117,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
 
 
 def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions) -> Restored:
-    """Fetch the objects of a plan into `folder`, and build the storage directory `restored` there.
+    """Fetch the objects of a plan into `folder`, and build the storage directory `folder`/restored.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.

@@ -75,7 +75,7 @@ def read_part(
     reached: Callable[[int], None] = lambda position: None,
 ) -> EditsPart | None:
     """Read a segment from byte `start`, where transaction `first` begins, to its end; return None if the segment ends
-    there.
+    at `start`.
 
     Args:
         reached: called with each position up to which complete operations have been read.
@@ -185,7 +185,8 @@ class _Packer:
 def store_segment(
     archive: Archive, segment: EditLogSegment, content: Buffer, start: int, first: int, branch: str
 ) -> EditsRecord | None:
-    """Store a segment from byte `start`, where transaction `first` begins; return None if the segment ends there.
+    """Store a segment from byte `start`, where transaction `first` begins; return None if the segment ends at
+    `start`.
 
     Raises:
         JournalError: the segment is damaged; nothing was stored.

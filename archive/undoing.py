@@ -162,7 +162,7 @@ class Undo:
             if int(self._namespace.table.id[row]) == redirected.inode_id or not redirected.overwrite:
                 raise NotOmittableError(
                     f"transaction {op.txid}, an append to {given.path}, cannot be omitted",
-                    hint="Restore the state before it with --txid, or omit the deletion of the file.",
+                    hint="Restore the state before the append with --txid, or omit the deletion of the file.",
                 )
             self._mark(redirected.path)
             # otherwise, operations on blocks and the close of the new file would find no file

@@ -40,7 +40,7 @@ _DAEMON_ACTIONS: Final = (
         "cancel",
         "Cancel checkpoints",
         "cancel",
-        "Stop the running checkpoint or upload at its next safe point, and block new ones during this time?",
+        "Stop the running checkpoint or upload at its next safe point, and block new checkpoints during this time?",
         (ActionField("minutes", "Minutes", "2", "number"), ActionField("reason", "Reason")),
     ),
 )

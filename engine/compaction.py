@@ -1,4 +1,4 @@
-"""Compaction: writes the new image from the bytes of the base image and from the changed, new and dropped records.
+"""Compaction: writes the new image from the bytes of the base image, and replaces, adds and omits records.
 
 A save passes through these states, in this order:
 

@@ -87,7 +87,7 @@ class DirectoryDelta(NamedTuple):
 
 
 def runs(marks: npt.NDArray[np.bool_], allocator: ArrayAllocator) -> Ids:
-    """Return rows of (first, one past the last) of the runs of True in `marks`."""
+    """Return the runs of True in `marks`, as rows of (first, one past the last)."""
     count = sum(int(np.count_nonzero(_edges(marks, piece))) for piece in pieces(marks.size))
     edges: Ids = allocator.zeros(count + count % 2, np.int64)
     used = 0
@@ -109,7 +109,9 @@ def _edges(marks: npt.NDArray[np.bool_], piece: slice) -> npt.NDArray[np.bool_]:
 
 
 def merged_places(piece: slice, before: Ids) -> Ids:
-    """Return the places of `piece` of an array in its merge with others, of which `before` precede each number."""
+    """Return the places of the numbers of `piece` in a merge with another array, of which `before` numbers precede
+    each of them.
+    """
     return np.arange(piece.start, piece.stop) + before
 
 

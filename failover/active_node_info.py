@@ -38,7 +38,7 @@ class ActiveNodeInfo:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Decode `data`; raises ValueError for other data."""
+        """Decode the result of `to_bytes`; raise ValueError if `data` is malformed."""
         try:
             found = ActiveNodeInfoProto.FromString(data)
         except DecodeError:

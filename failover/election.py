@@ -196,7 +196,7 @@ class Election:
         self._znodes.exists("/")
 
     def parent_exists(self) -> bool:
-        """Return whether the nameservice's znode exists; raises ZooKeeperError if it cannot be read."""
+        """Return whether the nameservice's znode exists; raise ZooKeeperError if it cannot be read."""
         return self._znodes.exists(self._parent)
 
     def format(self) -> None:
@@ -209,14 +209,14 @@ class Election:
         self._znodes.make_parents(self._parent)
 
     def active_data(self) -> bytes | None:
-        """Return the lock's data, or None if there is no lock; raises ZooKeeperError if the lock cannot be read."""
+        """Return the lock's data, or None if there is no lock; raise ZooKeeperError if the lock cannot be read."""
         self._znodes.sync(self._lock)
         with suppress(NoNodeError):
             return self._znodes.get(self._lock)[0] or b""
         return None
 
     def breadcrumb(self) -> tuple[bytes, int] | None:
-        """Return the breadcrumb's data and version, or None if there is no breadcrumb; raises ZooKeeperError if it
+        """Return the breadcrumb's data and version, or None if there is no breadcrumb; raise ZooKeeperError if it
         cannot be read.
         """
         with suppress(NoNodeError):

@@ -66,7 +66,8 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice, then restart them one after another, the standby first.",
+            hint="Set the key to true on all NameNodes of the nameservice, then restart the NameNodes one after "
+            "another, the standby first.",
         )
 
 

@@ -98,7 +98,7 @@ class Transitions:
             raise _refused(target, HAState.STANDBY, fault) from fault
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
-        """Return the NameNode's state, or None if no response arrives; raises TransitionError if it is unreachable."""
+        """Return the NameNode's state, or None if no response arrives; raise TransitionError if it is unreachable."""
         try:
             return client.service_status().state
         except RpcConnectionError as fault:

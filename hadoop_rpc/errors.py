@@ -91,7 +91,9 @@ _OLDER_STATE_HINT = (
     "directories, from the shared edits or from this daemon."
 )
 _FREE_SPACE = "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved)."
-_MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
+_MANUAL_HINT = (
+    "An operator turned safe mode on, and it stays on until an operator ends it. Find out who turned it on, and why."
+)
 # hints by phrases of the NameNode's message; safe mode does not end for these reasons until an operator acts
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,

@@ -49,7 +49,7 @@ class _Context:
             return answer
 
     def _check(self) -> None:
-        """Check a complete context; raises KerberosError."""
+        """Check a complete context; raise KerberosError if it is not acceptable."""
         raise NotImplementedError
 
     def wrap(self, data: bytes, *, encrypt: bool) -> bytes:

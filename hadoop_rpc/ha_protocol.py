@@ -53,21 +53,21 @@ class HAServiceClient(ProtocolClient):
         return ServiceStatus(HAState(answer.state), answer.readyToBecomeActive, answer.notReadyReason)
 
     def monitor_health(self) -> None:
-        """Check the NameNode's health; raises RemoteError if it is unhealthy (HealthCheckFailedException)."""
+        """Check the NameNode's health; raise RemoteError if the NameNode is unhealthy (HealthCheckFailedException)."""
         self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode active, unless it is already active; raises RemoteError on failure."""
+        """Make the NameNode active, unless it is already active; raise RemoteError on failure."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
         self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode a standby, unless it is already a standby; raises RemoteError on failure."""
+        """Make the NameNode a standby, unless it is already a standby; raise RemoteError on failure."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 
     def transition_to_observer(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make a standby an observer; raises RemoteError on failure, or if the NameNode's release has no observers."""
+        """Make a standby an observer; raise RemoteError on failure, or if the NameNode's release has no observers."""
         self._call("transitionToObserver", pb.TransitionToObserverRequestProto(reqInfo=_request_info(source)))
 
 

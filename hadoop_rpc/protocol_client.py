@@ -53,7 +53,7 @@ class ProtocolClient(Closeable):
         return self._rpc.address
 
     def _call(self, method: str, request: Message, *, idempotent: bool = True) -> Any:
-        """Return the response to `request`, a message of the protocol; raises the same errors as `RpcClient.call`."""
+        """Return the response to `request`, a message of the protocol; raise the same errors as `RpcClient.call`."""
         return self._rpc.call(method, request, self.protocol.response(method), idempotent=idempotent)
 
     def close(self) -> None:

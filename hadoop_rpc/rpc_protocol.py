@@ -27,13 +27,13 @@ class RpcProtocol:
     server: ServerKind = ServerKind.NAMENODE
 
     def request(self, method: str) -> type[Message]:
-        """Return the request type of `method`; raises KeyError if the protocol does not have the method."""
+        """Return the request type of `method`; raise KeyError if the protocol does not have the method."""
         return GetMessageClass(self.service.methods_by_name[method].input_type)
 
     def response(self, method: str) -> type[Message]:
-        """Return the response type of `method`; raises KeyError as `request` does."""
+        """Return the response type of `method`; raise KeyError as `request` does."""
         return GetMessageClass(self.service.methods_by_name[method].output_type)
 
     def served_by(self, handlers: Mapping[str, Handler]) -> Service:
-        """Return a service with handlers for these methods; raises KeyError as `request` does."""
+        """Return a service with handlers for these methods; raise KeyError as `request` does."""
         return Service(self.name, {name: Method(self.request(name), each) for name, each in handlers.items()})

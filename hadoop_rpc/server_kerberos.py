@@ -76,7 +76,7 @@ class KerberosRpcSecurity:
 
     Args:
         key: key of the server's principal, which contains a host.
-        user_of: returns the short name of a principal; raises ValueError.
+        user_of: returns the short name of a principal; raises ValueError if there is none.
     """
 
     def __init__(

@@ -27,7 +27,8 @@ _OPEN = (
     "all NameNodes and JournalNodes; with simple, any user may fetch images there."
 )
 _OPEN_HINT = (
-    f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login; {SENDS_USER_NAME.name}=true does the same."
+    f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login. With {SENDS_USER_NAME.name}=true, the "
+    "checkpointer also sends user.name."
 )
 _NAMED_HINT = (
     "The web server does not use Kerberos and identifies us only by user.name. Check that it sends images to our "

@@ -28,7 +28,7 @@ class ZKFCClient(ProtocolClient):
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=unsigned32(milliseconds)))
 
     def graceful_failover(self) -> None:
-        """Make the controller's NameNode active, and wait for the result; raises RemoteError on failure."""
+        """Make the controller's NameNode active, and wait for the result; raise RemoteError on failure."""
         self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
 
 

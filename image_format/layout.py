@@ -1,8 +1,8 @@
 """Layout versions of the NameNode (NameNodeLayoutVersion): features and supported versions.
 
-`check_readable` is used to open an image or a storage directory, and `check_supported` to merge or convert an image.
-Both refuse versions newer than the newest known version unless the caller allows them. Reading, copying and verifying
-an image always allows newer versions; a merge allows them only on request.
+Code that opens an image or a storage directory calls `check_readable`. Code that merges or converts an image calls
+`check_supported`. Both refuse versions newer than the newest known version unless the caller allows them. Reading,
+copying and verifying an image always allows newer versions; a merge allows them only on request.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         raise UnsupportedLayoutError(
             f"layout version {layout_version} is older than the protobuf fsimage ({OLDEST_LAYOUT.value})",
             file=file,
-            hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
+            hint="Only a NameNode converts such an image, when the cluster is upgraded (`hdfs namenode -upgrade`). "
+            "First try the upgrade on a copy of the storage directory.",
         )
     if is_unknown(layout_version) and not allow_unknown:
         raise UnsupportedLayoutError(
@@ -94,5 +95,6 @@ def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool 
             f"layout version {layout_version} is older than the oldest version that can be merged "
             f"({MIN_MERGE_LAYOUT.value}, Hadoop 2.6)",
             file=file,
-            hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
+            hint="Only a NameNode converts such an image, when the cluster is upgraded (`hdfs namenode -upgrade`). "
+            "First try the upgrade on a copy of the storage directory.",
         )

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from hadoop_common.file_kind import HEAD_BYTES, IMAGE_MAGIC, file_kind
 from hadoop_common.java_numbers import signed32, unsigned32
 from hadoop_common.names import parse_image
+from hadoop_common.quantities import counted
 from image_format.errors import (
     BadMagicError,
     BufferOrigin,
@@ -147,7 +148,8 @@ def check_magic(head: bytes, file: str = "") -> None:
             raise UnsupportedLayoutError(
                 f"the image is in the format of Hadoop before 2.4 (layout version {layout_version})",
                 file=file,
-                hint="Only the upgrade of its cluster converts such an image; try it on a copy of the directory.",
+                hint="Only a NameNode converts such an image, when the cluster is upgraded (`hdfs namenode -upgrade`). "
+                "First try the upgrade on a copy of the storage directory.",
             )
         raise _not_an_image(head, file)
 
@@ -196,7 +198,9 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
     except RecordError as error:
         raise SummaryError(f"the FileSummary is damaged ({error.detail})", file=file, offset=base) from error
     if spare := len(stored) - record.end:
-        raise SummaryError(f"{spare} bytes follow the FileSummary before its length", file=file, offset=base)
+        raise SummaryError(
+            f"the file contains {counted(spare, 'byte')} between the FileSummary and its length", file=file, offset=base
+        )
     if message.ondiskVersion != ONDISK_VERSION:
         text = f"on-disk version {message.ondiskVersion} is not supported; only version {ONDISK_VERSION} is supported"
         raise SummaryError(text, file=file, offset=base)

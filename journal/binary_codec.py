@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from hadoop_common.quantities import counted
 from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT, LayoutVersion
 from journal.errors import (
     FOREIGN_OP_HINT,
@@ -195,7 +196,9 @@ def _decode_frame(frame: bytes, layout_version: int, file: str, position: int, t
     op = _decode_body(plan, reader, file, position, txid)
     if reader.position != reader.limit:
         left = reader.limit - reader.position
-        raise CorruptOpError(f"{left} bytes are left over in {op.name}", file=file, offset=position, txid=txid)
+        raise CorruptOpError(
+            f"{op.name} contains {counted(left, 'byte')} after its fields", file=file, offset=position, txid=txid
+        )
     return op
 
 

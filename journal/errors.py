@@ -134,7 +134,7 @@ class EditsTextError(CorruptOpError):
         super().__init__(problem, file=file, txid=txid, hint=hint)
 
     def in_file(self, file: str, *, line: int | None = None, txid: int | None = None) -> Self:
-        """Add the file, and the line and txid if they are not known yet; return the error."""
+        """Add the file to this error, and the line and txid unless the error contains them; return the error."""
         self.file = file
         self.line = self.line if self.line is not None else line
         self.txid = self.txid if self.txid is not None else txid

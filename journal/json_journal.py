@@ -160,7 +160,7 @@ class _BatchFiles:
     """`SegmentStore` of a JSON journal: each batch becomes a file.
 
     Args:
-        record_end: called with the last file of the finalized segment; raises OSError.
+        record_end: called with the last file of the finalized segment; raises OSError on failure.
     """
 
     allows_empty: ClassVar[bool] = True

@@ -72,9 +72,8 @@ def parse_json_file(path: Path) -> tuple[int, int] | None:
     if not name.endswith(_SUFFIX) or found is None or found.last is None:
         raise SegmentError("the file does not belong to a JSON journal", file=str(path), hint=_FOREIGN)
     if found.last < found.first:
-        raise SegmentError(
-            f"the name ends with txid {found.last}, before its first txid", file=str(path), hint=_FOREIGN
-        )
+        problem = f"the last txid in the name ({found.last}) is lower than the first txid ({found.first})"
+        raise SegmentError(problem, file=str(path), hint=_FOREIGN)
     return found.first, found.last
 
 

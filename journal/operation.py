@@ -66,8 +66,8 @@ def field(
         part: encoding that this field shares with neighbouring fields of the same `part`.
         default: value of the field if the constructor does not receive one. Without a default, the constructor requires
             a value.
-        values_since: the possible values, each with the first layout version whose releases know it, or None for a
-            value as old as the field; empty if every value is possible.
+        values_since: the possible values, each with the first layout version whose releases support it, or None for
+            a value as old as the field; empty if every value is possible.
     """
     spec = OpField("", kind, xml, since, part, default, values_since)
     return dataclasses.field(default=default, metadata={_SPEC: spec})

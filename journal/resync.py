@@ -78,7 +78,9 @@ def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
 
 
 def complete_op(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
-    """Return the txid of the operation at `position` and its end; None if it is not complete."""
+    """Return the txid and the end offset of the operation at `position`; None if the bytes are not an intact
+    operation.
+    """
     try:
         if layout_version <= _LENGTH_SINCE:
             _, txid, end = checked_frame(buffer, position)

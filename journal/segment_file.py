@@ -41,7 +41,8 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
         if name is None:
             continue
         if name.last is not None and name.last < name.first:
-            raise SegmentError(f"the name ends with txid {name.last}, before its first txid", file=str(path))
+            problem = f"the last txid in the name ({name.last}) is lower than the first txid ({name.first})"
+            raise SegmentError(problem, file=str(path))
         segments.append(EditLogSegment(name.first, name.last, path))
     return sorted(segments, key=lambda item: (item.first, item.in_progress, item.last or 0))
 
@@ -147,11 +148,11 @@ class SegmentTransactions:
         self._places = places
 
     def observed(self, opened: Opened) -> SegmentTransactions:
-        """Return the same sequence with a different `opened`."""
+        """Return this sequence, but call `opened` for each segment that is opened."""
         return self._changed(self._max_op_size, opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
-        """Return the same sequence, but raise an error for operations of more than `max_op_size` bytes."""
+        """Return this sequence, but raise an error for operations of more than `max_op_size` bytes."""
         return self._changed(max_op_size, self._opened)
 
     def _changed(self, max_op_size: int, opened: Opened | None) -> SegmentTransactions:

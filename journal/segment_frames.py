@@ -1,4 +1,4 @@
-"""Operations of a segment as frames, which can be split, checked and counted by their lengths, without decoding."""
+"""Operations of a segment as frames: located by their lengths, and checked by their checksums, without decoding."""
 
 from __future__ import annotations
 

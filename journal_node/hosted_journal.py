@@ -290,7 +290,7 @@ class HostedJournal:
         # A writer that stopped immediately after the start left only START_LOG_SEGMENT, which every writer repeats.
         end = self.end_of(existing)
         if end.damage or end.last != txid:
-            raise IllegalStateError(f"{existing.name} exists with other transactions than {txid}")
+            raise IllegalStateError(f"{existing.name} exists with transactions other than {txid}")
 
     def _append(self, first_txid: int, count: int, records: bytes) -> None:
         assert self._open is not None

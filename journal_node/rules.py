@@ -94,7 +94,8 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
     for name, ours, theirs in pairs:
         if ours != theirs:
             raise JavaIOError(
-                f"the {name} of {location} is {ours}, but the writer's is {theirs}: they do not belong together"
+                f"the {name} of {location} is {ours}, but the writer's is {theirs}: the writer belongs to another "
+                "namespace or cluster"
             )
 
 
@@ -138,7 +139,9 @@ def admit_write(now: Epochs, request: RequestInfo) -> WriterAdmission:
 def check_size(count: int, size: int) -> None:
     """Raise IllegalArgumentRemoteError if `size` bytes are too few for the number of transactions."""
     if not _MIN_OP_SIZE * count <= size:
-        raise IllegalArgumentRemoteError(f"{size} bytes are too few for {counted(count, 'transaction')}")
+        raise IllegalArgumentRemoteError(
+            f"{counted(count, 'transaction')} cannot have a total size of {counted(size, 'byte')}"
+        )
 
 
 def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: int) -> BatchDecision:

@@ -46,7 +46,7 @@ class JournalSyncer:
         self._logged: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Remove fetched segments that an earlier run left; raise OSError."""
+        """Remove fetched segments that an earlier run left; raise OSError on failure."""
         self._journal.storage.disk.remove_tree(names.EDITS_SYNC)
 
     def sync(self) -> int:

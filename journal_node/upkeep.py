@@ -34,7 +34,8 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
         if may_hold and (segments := journal.storage.segments.listed()):
             raise IllegalStateError(
                 f"journal {journal.journal_id} has {counted(len(segments), 'segment')} and is therefore not formatted: "
-                "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
+                "set checkpointer.journalnode.format.not-empty on this node to allow formatting, or move the "
+                "journal's folder away"
             )
         _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())
         journal.abort()

@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ActiveState:
-    """The parts of a NameNode while it is active. The state ends in two steps: reads continue until writing has ended.
+    """The parts of an active NameNode. The state ends in two steps: reads continue until writing has ended.
 
     Args:
         journals: recovered; closed with this object.

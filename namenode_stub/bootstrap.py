@@ -45,7 +45,7 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
             _clear(own)
         elif storage.is_formatted():
             raise StorageError(
-                f"formatted already: {', '.join(map(str, config.image_directories))}",
+                f"already formatted: {', '.join(map(str, config.image_directories))}",
                 hint="Specify other directories; --force deletes all their content.",
             )
         _fetch(storage, config)

@@ -187,7 +187,7 @@ class HaDemo(DemoStage):
                 self.start_controller(node)
 
     def wait_tending(self, what: str, reached: Callable[[], bool]) -> None:
-        """Wait for a state of the pair; raises the same errors as `wait` and `tend`."""
+        """Wait for a state of the pair; raise the same errors as `wait` and `tend`."""
 
         def tended() -> bool:
             self.tend()

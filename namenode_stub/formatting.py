@@ -125,7 +125,7 @@ def format_storage(
 def _refuse_what_is_there(directories: Sequence[Path], journals: Sequence[Journal]) -> None:
     for directory in directories:
         if (directory / "current").exists():
-            raise StorageError(f"{directory} is formatted already", hint=_FORCE_HINT)
+            raise StorageError(f"{directory} is already formatted", hint=_FORCE_HINT)
     for journal in journals:
         if journal.is_formatted():
             raise JournalExistsError("the journal already exists", file=journal.location, hint=_FORCE_HINT)

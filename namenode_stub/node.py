@@ -108,7 +108,7 @@ class NameNodeStub:
 
     @property
     def active(self) -> ActiveState:
-        """The active state; raises NotActiveError on a standby."""
+        """The active state. A standby raises NotActiveError."""
         if isinstance(self._state, StandbyState):
             raise StandbyRefusalError()
         return self._state

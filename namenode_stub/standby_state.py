@@ -26,7 +26,7 @@ from node_state.state import NodeState, RoleDetails
 
 
 class StandbyState:
-    """The parts of a NameNode while it is a standby.
+    """The parts of a standby NameNode.
 
     Attributes:
         namespace: follows the shared edits after `start`.
@@ -76,7 +76,7 @@ class StandbyState:
         self.namespace.start()
 
     def catch_up(self) -> None:
-        """Apply all readable edits; raises the same errors as `StandbyNamespace.catch_up`."""
+        """Apply all readable edits; raise the same errors as `StandbyNamespace.catch_up`."""
         self.namespace.catch_up()
 
     def take(self) -> LoadedImage:

@@ -227,7 +227,7 @@ class LeaderState:
             case "leading":
                 return "is the leader"
             case "following":
-                return f"stands by, {self.leader or 'another daemon'} is the leader"
+                return f"is not the leader; {self.leader or 'another daemon'} is the leader"
             case _:
                 return f"the leader is unknown{f': {self.problem}' if self.problem else ''}"
 

@@ -76,7 +76,9 @@ def _image(state: Mapping[str, Any], now: float) -> str:
 
 
 def _reason(name: str | None) -> str:
-    return {"txns": "by transactions", "period": "by period", "urgent": "immediately"}.get(name or "", name or "")
+    return {"txns": "by the number of transactions", "period": "by the period", "urgent": "immediately"}.get(
+        name or "", name or ""
+    )
 
 
 def _edits(state: Mapping[str, Any]) -> str:

@@ -238,12 +238,12 @@ class HostImage:
 
     @functools.cached_property
     def index(self) -> ImageIndex:
-        """The index that replay uses; raises InconsistentSnapshotsError if snapshots refer to missing inodes."""
+        """The index that replay uses. Raises InconsistentSnapshotsError if snapshots refer to missing inodes."""
         return ImageIndex(self.image, self.arrays)
 
     @functools.cached_property
     def inode_buffer(self) -> Bytes:
-        """The INODE section; raises MissingSectionError if it is missing."""
+        """The INODE section. Raises MissingSectionError if the section is missing."""
         return inode_section(self.image)
 
     @property

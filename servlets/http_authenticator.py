@@ -43,7 +43,7 @@ class TokenAcceptor(Protocol):
     """Acceptor of client tokens."""
 
     def context(self) -> SecurityContext:
-        """Return a new context; raises KerberosError."""
+        """Return a new context; raise KerberosError on failure."""
 
 
 @dataclass(frozen=True, slots=True)

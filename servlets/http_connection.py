@@ -176,7 +176,7 @@ class HttpChannel(Channel):
             self.socket.farewell()
 
     def done(self, answered: WorkResult) -> None:
-        """Continue after a thread has finished its work."""
+        """Continue the connection after a thread has finished the work for it."""
         self._taken = False
         self.since = time.monotonic()
         self._after = answered

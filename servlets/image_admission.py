@@ -24,7 +24,7 @@ class ImageStore(Protocol):
     """The process behind the transfer servlet; called from many threads."""
 
     def storage_info(self) -> StorageInfo:
-        """Return the namespace of this process; raises an HdfsError if there is none yet (answered with 403)."""
+        """Return the namespace of this process; raise an HdfsError if there is none yet (the response is then 403)."""
 
     def find_image(self, txid: int) -> Path | None:
         """Return `fsimage_TXID` or `fsimage_rollback_TXID`, or None if missing."""

@@ -172,7 +172,7 @@ class _ImageServlet:
             return body.readinto(room) or 0
         except (ClientDisconnected, OSError, ValueError) as fault:
             raise ImageRejectedError(
-                f"the body broke off after {received} bytes, but File-Length is {offered.size}: {fault}",
+                f"the body was interrupted after {received} bytes, but File-Length is {offered.size}: {fault}",
                 hint="Upload the image again.",
             ) from fault
 

@@ -43,7 +43,7 @@ class WebHdfsSource(Protocol):
         """
 
     def caller(self) -> WebHdfsCaller:
-        """Return the caller of the current request; raises WebHdfsRefusedError if the caller is unknown."""
+        """Return the caller of the current request; raise WebHdfsRefusedError if the caller is unknown."""
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
         """Return headers for a response that was read from `browser`."""

@@ -131,7 +131,7 @@ class WebHdfsView:
         return self._operations[operation](place)
 
     def page(self, path: bytes, behind: bytes) -> ListedPage:
-        """Return the page of LISTSTATUS after a name; raises the same errors as `answer`."""
+        """Return the page of LISTSTATUS after a name; raise the same errors as `answer`."""
         place = self._reads.find(path)
         if not isinstance(place, LocatedInode) or not place.inode.HasField("directory"):
             raise not_found(_MISSING["LISTSTATUS"], path)

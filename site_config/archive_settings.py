@@ -26,7 +26,7 @@ class Rule:
 
 
 def parse_rules(rules: str) -> tuple[Rule, ...]:
-    """Parse rules such as `all for 7d, daily for 90d`; an empty string has no rules.
+    """Parse rules such as `all for 7d, daily for 90d`; an empty string contains no rules.
 
     Raises:
         ValueError: a rule is malformed.

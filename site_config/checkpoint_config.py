@@ -78,7 +78,7 @@ _OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (ke
 
 
 def identity_of(role: Role, settings: Configuration) -> Identity:
-    """Return the identity of a node with the role; raises the same errors as `identity`."""
+    """Return the identity of a node with the role; raise the same errors as `identity`."""
     return identity(settings, *_OWN_ADDRESS.get(role, ()))
 
 

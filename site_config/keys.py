@@ -384,9 +384,9 @@ ACCESS_HOSTS = ConfigKey(
     "checkpointer.access.hosts",
     "",
     NAMES,
-    "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode, fetch images and segments from the daemon "
-    "or the stub, send them to the stub and stream edits to a backup node, in addition to loopback and the hosts that "
-    "the configuration names; * means any host. Specific to the checkpointer.",
+    "Hosts, addresses and networks (such as 10.0.0.0/8) with access to our servers, in addition to loopback and the "
+    "hosts that the configuration names; * means any host. They may call a JournalNode, transfer images and segments, "
+    "and stream edits to a backup node. Specific to the checkpointer.",
 )
 ACCESS_USERS = ConfigKey(
     "checkpointer.access.users",

@@ -26,7 +26,8 @@ REQUIRED = ConfigKey(
     "checkpointer.leader.required",
     "false",
     SWITCH,
-    "Whether checkpoints require the lock; if not, a late checkpoint is made without it. Specific to the checkpointer.",
+    "Whether checkpoints require the lock; if not, a late checkpoint is made without the lock. Specific to the "
+    "checkpointer.",
 )
 PARENT = ConfigKey(
     "checkpointer.leader.parent-znode",

@@ -24,7 +24,7 @@ _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 
 
 def of_merges(_: Path) -> None:
-    """Merge in every way; afterwards, no merge compiles anything (`tests/checkpointer/test_warm_up.py`)."""
+    """Merge in every way; afterwards, no merge compiles anything (`tests/engine/test_warm_up.py`)."""
     warm_up()
 
 

@@ -1,4 +1,4 @@
-"""A relay between clients and a server on loopback, which may inspect the bytes."""
+"""A relay on loopback between clients and a server; the relay may inspect the bytes."""
 
 from __future__ import annotations
 

@@ -43,6 +43,12 @@ class Case:
     def image(self, folder: str) -> Path:
         return next((self.path / folder).glob("fsimage_" + "?" * 19))
 
+    def copy_of(self, folder: str, target: Path) -> Path:
+        """Copy the image of `folder` and its digest file to `target`; return the copy."""
+        image = self.image(folder)
+        shutil.copy(image.with_name(f"{image.name}.md5"), target)
+        return Path(shutil.copy(image, target))
+
     def copy_to(self, target: Path) -> Path:
         """Make a storage directory whose `current` is a copy of the case's before/; return `current`."""
         shutil.copytree(self.path / "before", target / "current")

@@ -10,7 +10,7 @@ _SPARK = "tests/pipeline"
 # these modules start separate processes
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
 _OF_A_MODULE = {
-    "tests/checkpointer/test_leadership.py",
+    "tests/checkpointer/leadership/test_lock_backend.py",
     "tests/console/test_console_in_browser.py",
     "tests/hadoop_common/test_zookeeper.py",
     "tests/interop/test_journal_node_states.py",
@@ -29,14 +29,14 @@ _SHARED = {
         "tests/interop/test_stub_clients.py",
     },
     "a NameNode": {
-        "tests/interop/test_cluster.py",
+        "tests/interop/test_transfers.py",
         "tests/interop/test_edits_directories.py",
         "tests/interop/test_image_serve.py",
         "tests/interop/test_operations.py",
         "tests/interop/test_secondary_role.py",
     },
     "a ZooKeeper": {
-        "tests/failover/test_commands.py",
+        "tests/failover/cli/test_zkfc_commands.py",
         "tests/failover/test_election.py",
         "tests/failover/test_https.py",
         "tests/failover/test_pair.py",

@@ -74,7 +74,7 @@ SAFE = {
     "--force deletes all": "says what is lost",
     "deletes existing storage with --force": "says what is lost",
     "only while no controller": "its precondition",
-    "then restart them one after another, the standby first": "its order",
+    "then restart the namenodes one after another, the standby first": "its order",
     # formats of storage, if nothing exists there
     "format only empty directories": "its precondition",
     "sets the files of this journal aside": "moved, not removed",

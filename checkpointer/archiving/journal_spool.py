@@ -86,7 +86,7 @@ class JournalSpool:
         return 0
 
     def newest(self) -> int:
-        """Return the newest finalized transaction, or -1 if there is none; raises the same errors as `oldest`."""
+        """Return the newest finalized transaction, or -1 if there is none; raise the same errors as `oldest`."""
         self._source.update_finalized(0)
         return self._source.finalized_txid()
 

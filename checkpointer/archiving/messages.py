@@ -52,7 +52,7 @@ class ArchiveReport:
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the previous round.
         pruning_error: reason why the process could not apply the retention rules, or "".
-        started_over: value in the source of the last successful round.
+        started_over: value in the source of the last round that compared the archive with the source's history.
     """
 
     branch: str = ""
@@ -70,5 +70,5 @@ class ArchiveReport:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """Decode a line that `to_line` encoded; raises ValueError or TypeError for other lines."""
+        """Decode a line that `to_line` encoded; raise ValueError or TypeError for other lines."""
         return cls(**json.loads(line))

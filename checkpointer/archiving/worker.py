@@ -84,6 +84,7 @@ class Rounds:
 
     Attributes:
         pruning_error: reason why the last round could not apply the retention rules, or "".
+        started_over: value in the source of the last round that compared the archive with the source's history.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -99,7 +100,7 @@ class Rounds:
         self._image_branch = ""
         self._branch = ""
         self._looked_at = time.monotonic()
-        self._started_over = 0.0
+        self.started_over = 0.0
         self._pruned_at: float | None = None
         self.pruning_error = ""
 
@@ -125,8 +126,11 @@ class Rounds:
         if self._spool is not None:
             self._update(self._spool, source, version)
         folders = source.edits if self._spool is None else (self._spool.folder,)
+        segments = find_segments(folders, in_progress=True)
+        # after a start-over, an image alone does not show whether its history is in the archive
+        compared = source.started_over == self.started_over or segments or not self._archive.catalogue().records
         images = (self._image,) if self._image is not None and self._image.is_file() else ()
-        found = FoundFiles(version, find_segments(folders, in_progress=True), images)
+        found = FoundFiles(version, segments, images)
         try:
             position = follower.follow(found, self._image_branch)
         except OtherHistoryError:
@@ -138,7 +142,8 @@ class Rounds:
         if not self._branch:
             self._begun.note(source.storages)
         self._branch = position.branch
-        self._started_over = source.started_over
+        if compared:
+            self.started_over = source.started_over
         if self._spool is not None:
             self._spool.archived(position.last_txid)
             follower.options = replace(follower.options, forks=False)
@@ -156,7 +161,7 @@ class Rounds:
         if spool.next_txid is None:
             begin = self._first_needed(source)
             spool.begin(min(begin, max(0, spool.newest())))
-        elif source.started_over != self._started_over:
+        elif source.started_over != self.started_over:
             # even equal txids may belong to another history
             spool.begin(spool.oldest())
         elif time.monotonic() - self._looked_at >= _LOOK_BACK_SECONDS:
@@ -214,7 +219,7 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
                 position = rounds.make(source)
                 # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
-                    report = replace(_as_report(position), started_over=source.started_over)
+                    report = replace(_as_report(position), started_over=rounds.started_over)
                     _report(outcome, replace(report, pruning_error=rounds.pruning_error))
             except Exception as fault:
                 outcome.failures += 1

@@ -186,7 +186,10 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
         fetches = "fetches the NameNode's image"
         return (State.OK, f"a restart {fetches}") if in_memory else (State.WARNING, f"the daemon {fetches}")
     if in_memory:
-        return State.WARNING, "the daemon has them in memory, but may be unable to continue after a restart"
+        return (
+            State.WARNING,
+            "the daemon has the missing edits in memory, but may be unable to continue after a restart",
+        )
     return State.CRITICAL, "the daemon cannot continue from this image"
 
 

@@ -132,7 +132,7 @@ class JournalFacts:
     Attributes:
         place: the folder, or the URI.
         storage_info: empty if this kind of journal has no readable VERSION.
-        nodes: the JournalNodes, empty for other kinds of journal.
+        nodes: the JournalNodes; empty if the journal is not on JournalNodes.
     """
 
     place: str

@@ -34,4 +34,4 @@ def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 def _own_part(found: LockFacts, leader: Leader | None) -> str:
     ours = leader is not None and (leader.host, leader.address) == (found.host, found.address)
-    return "this is the daemon of this configuration" if ours else "the daemon of this configuration stands by"
+    return "this is the daemon of this configuration" if ours else "the daemon of this configuration is not the leader"

@@ -28,6 +28,16 @@ _LOST_PAST_HINT = (
     'which ends this warning: docs/runbook.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
+# contents of folders with files that are set aside
+_LOST = "files of a past that the NameNode has lost; keep the folder unless the NameNode was set back on purpose"
+_NOT_COMPARED = (
+    "files that could not be compared with the NameNode when this node started over; keep the folder until it is "
+    "certain that the NameNode has an intact image and was not set back by mistake"
+)
+_UNFINISHED = (
+    "files of a start-over that is not finished; do not remove the folder, because it may contain the last images"
+)
+
 
 class _Problem(NamedTuple):
     """A problem and its next step; if the step is "", the check's hint applies."""
@@ -99,7 +109,7 @@ def _other_codec(facts: Facts) -> _Problem | None:
         return None
     return _Problem(
         State.WARNING,
-        f"new images use {class_of(written)}, not {class_of(facts.codec)} as configured",
+        f"new images use {class_of(written)} instead of the configured {class_of(facts.codec)}",
         advice_on_codec(facts.codec, image.layout_version),
     )
 
@@ -201,21 +211,19 @@ def _not_used(facts: Facts) -> list[_Problem]:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report lost pasts, which an operator has to examine, and list folders that were not compared."""
+    """Report lost pasts, which an operator has to examine, and list the other folders with files that are set aside."""
     everywhere = (*facts.directories, *facts.edits_directories)
-    folders = [folder for each in everywhere for folder in each.lost_pasts]
+    unfinished = {each.root / begun.parent / begun.folder for each in everywhere if (begun := each.start_over)}
+    lost = [folder for each in everywhere for folder in each.lost_pasts]
+    not_compared = [folder for each in everywhere for folder in each.not_compared]
     details += [
-        f"{folder}: files of a past that the NameNode has lost; remove the folder when it is no longer needed"
+        f"{folder}: {_UNFINISHED if folder in unfinished else text}"
+        for folders, text in ((lost, _LOST), (not_compared, _NOT_COMPARED))
         for folder in folders
     ]
-    details += [
-        f"{folder}: files that could not be compared with the NameNode when this node started over; keep the folder "
-        f"if the NameNode was set back by mistake, otherwise remove it"
-        for each in everywhere
-        for folder in each.not_compared
-    ]
-    text = f"{counted(len(folders), 'lost past')} set aside"
-    return _Problem(State.WARNING, text, _LOST_PAST_HINT) if folders else None
+    finished = [folder for folder in lost if folder not in unfinished]
+    text = f"{counted(len(finished), 'lost past')} set aside"
+    return _Problem(State.WARNING, text, _LOST_PAST_HINT) if finished else None
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

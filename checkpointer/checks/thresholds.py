@@ -14,7 +14,7 @@ class MeasuredValue(NamedTuple):
     """The value that a check measures.
 
     Attributes:
-        parse: parses a threshold; raises ValueError.
+        parse: parses a threshold; raises ValueError if the text is invalid.
         what: description of a threshold.
         falling: whether smaller values are worse.
     """

@@ -61,4 +61,4 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
         echo_json({name: what or "was formatted" for name, what in formatted.items()})
         return
     for name, what in formatted.items():
-        echo(f"{name}: {what or 'was already formatted, not changed'}")
+        echo(f"{name}: {what or 'was already formatted and is not changed'}")

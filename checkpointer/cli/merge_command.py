@@ -153,6 +153,9 @@ def command(
             echo(f"note: edits that exist only in {shared} are not read; docs/edits.md shows how to add them", err=True)
         for path in plan.irregular:
             echo(f"warning: {path} is not a regular file and is skipped", err=True)
+        if plan.start_over is not None:
+            reason = f"{plan.start_over.cause}; docs/runbook.md explains whether they can be used"
+            echo(f"warning: a daemon does not use the images and edits in {plan.folder}: {reason}", err=True)
         if not plan.segments:
             check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
             content = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})

@@ -54,7 +54,7 @@ def command(
     verbose: bool,
     log_config: Path | None,
 ) -> None:
-    """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
+    """Run as a daemon: make checkpoints periodically or after a number of transactions, upload them, serve HTTP.
 
     A secondary fetches images and edits from a single NameNode. A standby of an HA nameservice reads the shared edits.
     A backup node registers with a single NameNode and receives its edits as a stream.
@@ -163,7 +163,7 @@ def _advice_on_codec(config: CheckpointConfig) -> str:
 
 
 def _try_tls(config: CheckpointConfig) -> None:
-    """Load the TLS stores, so that a fault stops the daemon early; raises TlsSetupError."""
+    """Load the TLS stores, so that a fault stops the daemon early; raise TlsSetupError on failure."""
     from hadoop_common.tls.reloading import ServerTls, use_client
 
     if config.web.https is not None:

@@ -209,8 +209,9 @@ class CheckpointAttempts:
             message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
-            why = f": {self.cancellation.reason}" if self.cancellation.requested else ""
-            return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}{why}")
+            # a stop of the daemon has no reason
+            reason = self.cancellation.reason if self.cancellation.requested else ""
+            return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}: {reason}" if reason else error.message)
         except Exception as error:
             if isinstance(error, RoleGaveUpError):
                 self.gave_up_error = error

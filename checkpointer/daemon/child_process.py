@@ -41,7 +41,7 @@ class ChildCommand:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> subprocess.Popen[str]:
-        """Start the process with its standard error as a pipe; raises OSError."""
+        """Start the process with its standard error as a pipe; raise OSError on failure."""
         conf = {} if self.conf_dir is None else {_CONF_DIR: str(self.conf_dir.absolute())}
         child = subprocess.Popen(
             [*(["nice", "-n", str(self.niceness)] if self.niceness else []), *self.words],

@@ -40,11 +40,11 @@ _JMX_AGE_SECONDS = 10.0
 
 
 class Leadership:
-    """Leadership of this daemon, which any thread may read. A daemon without a lock always leads.
+    """Leadership of this daemon, which any thread may read. If no lock is configured, the daemon always leads.
 
     Args:
         me: this daemon, as written into the lock.
-        backend: stores the lock; None for a daemon without a lock.
+        backend: stores the lock; None if no lock is configured.
         clock: monotonic seconds.
     """
 
@@ -78,7 +78,7 @@ class Leadership:
 
     @classmethod
     def alone(cls) -> Leadership:
-        """Return the leadership of a daemon without a lock."""
+        """Return the leadership of a daemon for which no lock is configured, and which therefore always leads."""
         return cls(LeaderSettings(), Leader(host="", pid=0, role="", address="", since=0.0))
 
     @property
@@ -145,7 +145,10 @@ class Leadership:
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
     def must_abort(self, basis: LeaseBasis | None, *, sending: bool = False) -> bool:
-        """Return whether a checkpoint that began on `basis` must stop or, with `sending`, the upload of its image."""
+        """Return whether a checkpoint that began on `basis` must stop.
+
+        With `sending`, return whether the upload of the checkpoint's image must stop.
+        """
         if basis is None:
             return False
         required = self._settings.required

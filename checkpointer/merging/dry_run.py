@@ -121,7 +121,7 @@ def _changes(namespace: Namespace) -> InodeChanges:
 
 
 def _room(folder: Path, txid: int, size: int) -> DiskSpace:
-    """Return the space for an image of `size` bytes and its digest file; raises StorageError for an unreadable
+    """Return the space for an image of `size` bytes and its digest file; raise StorageError for an unreadable
     folder.
     """
     return disk_space(folder, size + len(format_md5(bytes(16), image_name(txid))))

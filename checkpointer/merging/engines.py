@@ -72,7 +72,7 @@ class MergeEngine(Protocol):
         """Return a clause with the reason why this engine cannot make the checkpoint; "" if it can."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
-        """Make a checkpoint; raises the same errors as `engine.merge.merge`."""
+        """Make a checkpoint; raise the same errors as `engine.merge.merge`."""
 
 
 class LocalEngine:

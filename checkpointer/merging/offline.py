@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.inspector import CURRENT, StoredImage, inspect, newest_image
+from checkpointer.storage.lost_pasts import UnfinishedStartOver
 from engine.in_progress_segments import InProgressSegment, check_overlaps, read_in_progress_segments
 from engine.merge import MergeResult, Observer
 from engine.settings import MergeSettings
@@ -31,6 +32,7 @@ class MergePlan:
         opened: segments in progress among `segments`, read up to their last readable transaction.
         images: all images.
         irregular: entries that have the name of an image but are not regular files.
+        start_over: unfinished start-over of a daemon, which does not use these files.
     """
 
     folder: Path
@@ -42,6 +44,7 @@ class MergePlan:
     opened: tuple[InProgressSegment, ...] = ()
     images: tuple[StoredImage, ...] = ()
     irregular: tuple[Path, ...] = ()
+    start_over: UnfinishedStartOver | None = None
 
     @property
     def last_txid(self) -> int:
@@ -85,6 +88,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         opened=tuple(read),
         images=storage.images,
         irregular=storage.irregular,
+        start_over=storage.start_over,
     )
     # segments that the merge does not read may contain the transactions up to seen_txid
     unread = [] if in_progress else [segment.first for segment in unfinished]

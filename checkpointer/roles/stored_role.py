@@ -7,6 +7,7 @@ from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.upload_target import UploadTarget
 from checkpointer.transfer.uploader import Uploader
 from hadoop_common.storage_info import StorageInfo
@@ -22,9 +23,17 @@ class StoredRole(ABC):
 
     @abstractmethod
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if this is
-        unknown.
+        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, if this is
+        unknown, or if a start-over is unfinished.
         """
+
+    def _usable_image(self) -> ImageCopy | None:
+        """Return the newest image; None while a start-over is unfinished.
+
+        Raises:
+            StorageError: no start-over is unfinished, and no usable image exists.
+        """
+        return None if self._storage.unfinished_start_over() is not None else self._storage.latest_image()
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()
@@ -41,6 +50,7 @@ class StoredRole(ABC):
         return self._storage.latest_image().path
 
     def confirm_image(self) -> Path:
+        self._storage.refuse_unfinished()
         image = self._storage.latest_image()
         self._confirm(image.path, image.txid)
         return image.path

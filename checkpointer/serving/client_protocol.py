@@ -140,8 +140,9 @@ class _NamespaceCalls:
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
-        """As a NameNode does, accept renewals of clients that always renew and have no lease. Refuse other renewals,
-        because only a NameNode can renew leases.
+        """Accept lease renewals from clients that renew although they have no lease, as a NameNode does.
+
+        Refuse other renewals, because only a NameNode can renew leases.
         """
         self._check_client(context)
         client = request.clientName

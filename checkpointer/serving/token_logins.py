@@ -15,6 +15,7 @@ from typing import Final
 
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import STANDBY
+from hadoop_common.quantities import counted
 from hadoop_rpc.errors import remote_error
 from hadoop_rpc.security import KnownToken
 from hadoop_rpc.server_counts import ACCEPTED, FAILED, LOGINS
@@ -35,7 +36,7 @@ class TokenLogins:
 
     Args:
         reading: returns read access to the present namespace; its argument is the longest wait in seconds.
-        user_of: returns the short name of a principal; raises ValueError.
+        user_of: returns the short name of a principal; raises ValueError if there is none.
         wall: returns seconds since the epoch.
     """
 
@@ -109,7 +110,7 @@ def _ident(identifier: bytes) -> DelegationTokenIdent:
     except CorruptOpError as error:
         raise _invalid(f"its identifier is malformed: {error}") from error
     if reader.remaining:
-        raise _invalid(f"{reader.remaining} bytes follow its identifier")
+        raise _invalid(f"its identifier is followed by {counted(reader.remaining, 'byte')}")
     return ident
 
 

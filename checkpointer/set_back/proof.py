@@ -45,17 +45,22 @@ class PastVerdict:
 
     Attributes:
         image: our image that the NameNode also has; None if no image was compared.
-        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored the
-            transaction, but we may read it earlier from one journal.
-        damaged: whether UNKNOWN is caused by a damaged segment. Only an image or the NameNode's process can then prove
-            the past; our state remains, because it may be the only copy of these transactions.
+        hasty: whether LOST or SILENT may be temporary. A NameNode counts a transaction only when all its journals have
+            stored the transaction, but we may read it earlier from one journal. A segment may only seem damaged.
+        damaged_to: last transaction of the damaged segment that causes UNKNOWN; None if no segment is damaged. Only an
+            image or the NameNode's process can then prove the past.
     """
 
     finding: PastFinding
     reason: str = ""
     image: ImageId | None = None
     hasty: bool = False
-    damaged: bool = False
+    damaged_to: int | None = None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a damaged segment makes the comparison impossible."""
+        return self.damaged_to is not None
 
     @property
     def holds(self) -> bool:
@@ -170,7 +175,7 @@ def prove(
             return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    for verdict in found:
+    for verdict in reversed(found):
         if verdict.damaged:
             return verdict
     reason = next(
@@ -223,7 +228,9 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
     raise TransferError(
         witness,
         f"{problem}: {verdict.reason}",
-        hint="The daemon offers it again when this can be determined; check that a NameNode is up.",
+        hint=DAMAGE_HINT
+        if verdict.damaged
+        else "The daemon offers the image once the check is possible again. Check that a NameNode is up.",
     )
 
 
@@ -332,7 +339,8 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Pa
             opening.take(op)
     except (HdfsError, OSError) as fault:
         reason = f"{segment.name} cannot be compared: {error_text(fault)}"
-        return PastVerdict(PastFinding.UNKNOWN, reason, damaged=is_damage(fault) and not segment.in_progress)
+        damaged_to = segment.last if is_damage(fault) and not segment.in_progress else None
+        return PastVerdict(PastFinding.UNKNOWN, reason, damaged_to=damaged_to)
     if opening.opening_end < run.opening_end:
         verdict = _beyond(run, witness)
         return verdict if not verdict.holds else _not_there_yet(run.opening_end)
@@ -351,8 +359,7 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; "" if all can belong
-    to it.
+    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; "" if there is none.
 
     Our finalized segment may be the beginning of the NameNode's segment. Segments that the NameNode has purged prove
     nothing.

@@ -104,7 +104,7 @@ class ProvenanceStore:
 
 
 def image_md5(image: Path) -> str:
-    """Return the digest in an image's digest file, in hex; raises the same errors as `read_md5_file`."""
+    """Return the digest in an image's digest file, in hex; raise the same errors as `read_md5_file`."""
     return read_md5_file(image).hex()
 
 

@@ -69,7 +69,7 @@ class StartOverLimiter:
         left = self._next - self._clock()
         if left > 0 and txid == self._txid:
             raise StorageError(
-                f"{reason}; this node recently started over, and will do so again in {left:.0f} s",
+                f"{reason}; this node recently started over, and will start over again in {left:.0f} s",
                 hint="Check that the NameNode writes the edits that this node reads.",
             )
 

@@ -11,8 +11,12 @@ NameNode. The provenance consists of the NameNode's process and the edits that e
 after the NameNode has purged it, but does not prove the edits that were applied to the image.
 
 A lost state remains lost until a complete comparison succeeds or the node starts over; equal bounds are not sufficient.
-A hasty loss takes effect only if the next check confirms it, because a transaction may be readable before the NameNode
-counts it. docs/lost-past.md explains the theory.
+A damaged segment cannot be compared. Our state remains, because it may be the only copy of these transactions, until
+the active NameNode has an image after the segment. This image is certain to be correct, and our state can never be
+proven.
+
+A hasty verdict takes effect only if the next check confirms it, because a transaction may be readable before the
+NameNode counts it. docs/lost-past.md explains the theory.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ class PastWatch:
         provenances: provenances of this node's images.
         held: returns this node's images, newest first.
         witness: returns a witness of the past; its argument is the newest transaction to compare.
+        newest_image: returns the txid of the active NameNode's newest image, or None if unknown now.
     """
 
     def __init__(
@@ -49,11 +54,13 @@ class PastWatch:
         provenances: ProvenanceStore,
         held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
+        newest_image: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._recorder = recorder
         self._provenances = provenances
         self._held = held
         self._witness_of = witness
+        self._newest_image = newest_image
         # scope of the last successful comparison
         self._proven: tuple[object, ...] | None = None
         self._doubted = False
@@ -149,9 +156,11 @@ class PastWatch:
         )
         if verdict.holds and deep:
             self._lives, self._life = lives, _process_of(witness, lives)
+        if verdict.damaged_to is not None:
+            verdict = self._after_damage(verdict, verdict.damaged_to)
         if verdict.hasty and not self._doubted:
             self._doubted = True
-            return PastVerdict(PastFinding.UNKNOWN, verdict.reason)
+            return replace(verdict, finding=PastFinding.UNKNOWN, hasty=False)
         self._doubted = verdict.hasty
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)
@@ -166,6 +175,14 @@ class PastWatch:
             return self._lost
         self._lost = verdict if verdict.lost else None
         return verdict
+
+    def _after_damage(self, verdict: PastVerdict, last: int) -> PastVerdict:
+        """Return SILENT if the active NameNode has an image after the damaged segment, which ends at `last`."""
+        newest = self._newest_image()
+        if newest is None or newest < last:
+            return verdict
+        reason = f"{verdict.reason}; the NameNode has an image at txid {newest}, after this segment"
+        return replace(verdict, finding=PastFinding.SILENT, reason=reason, hasty=True)
 
     def _subject(self) -> tuple[object, ...]:
         """Return the scope of a comparison; a growing run counts as unchanged."""
@@ -189,12 +206,14 @@ class PastWatch:
             ),
         )
 
-    def of_another_process(self, image: ImageId) -> bool:
-        """Return whether the NameNode has been restarted since its past was found to contain our image; False if this
-        is unknown.
+    def is_superseded(self, image: ImageId, newest: int) -> bool:
+        """Return whether the NameNode's image at `newest` replaces our image, because the NameNode may have been
+        restarted since its past was found to contain our image.
         """
-        provenance, life = self._provenances.of(image.md5), self._witness(()).active_life()
-        return provenance is not None and None not in (provenance.life, life) and provenance.life != life
+        witness = self._witness(())
+        if newest < image.txid or self._is_of_process(image, witness):
+            return False
+        return newest > image.txid or witness.image_md5(newest) not in ("", image.md5)
 
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
         """Return whether the process stored with an image is the active NameNode's, whose past then contains the

@@ -36,6 +36,7 @@ from checkpointer.storage.usable_images import (
 )
 from checkpointer.storage.usage_record import remove_record
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 
 _LOG = logging.getLogger(__name__)
@@ -47,14 +48,15 @@ class StorageDirectories(DirectorySet):
     # ---- queries -------------------------------------------------------------------------------------------
 
     def current_folders(self) -> list[Path]:
-        """Return the `current` folders of the formatted directories in use; raises StorageError if no directory is in
+        """Return the `current` folders of the formatted directories in use; raise StorageError if no directory is in
         use.
         """
         self.require_one()
         return [root / "current" for root in self.roots if has_version(root, if_unreadable=True)]
 
     def is_formatted(self) -> bool:
-        """Return whether any directory contains an image; ignore directories with an interrupted format.
+        """Return whether any directory contains an image, or contained one before an unfinished start-over; ignore
+        directories with an interrupted format.
 
         Raises:
             StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -196,14 +198,24 @@ class StorageDirectories(DirectorySet):
         self.write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
     def unfinished_start_over(self) -> UnfinishedStartOver | None:
-        """Return the start-over that a kill or a fault has interrupted; None if there is none."""
-        return next(filter(None, map(unfinished_start_over, self.roots)), None)
+        """Return the start-over that a kill or a fault has interrupted; None if there is none.
+
+        Raises:
+            StorageError: a record cannot be read; `revise` drops the directory.
+        """
+        try:
+            return next(filter(None, map(unfinished_start_over, self.roots)), None)
+        except OSError as fault:
+            raise StorageError(
+                f"the images and edits here are not used: {error_text(fault)}",
+                hint="Check the disk and the permissions of this file.",
+            ) from fault
 
     def refuse_unfinished(self) -> None:
         """Check that the images and edits may be served.
 
         Raises:
-            StorageError: a start-over from the NameNode's image is unfinished.
+            StorageError: a start-over from the NameNode's image is unfinished, or this is unknown.
         """
         if (begun := self.unfinished_start_over()) is not None:
             raise StorageError(
@@ -214,12 +226,25 @@ class StorageDirectories(DirectorySet):
     def begin_start_over(self, parent: str, cause: str) -> None:
         """Record in each directory that its images are not used (`storage.lost_pasts`).
 
+        One record is sufficient for all directories. A directory without a record is dropped later, because the files
+        in it cannot be set aside either.
+
         Raises:
-            OSError: a record could not be written.
+            StorageError: no record could be written.
         """
+        folders = self.current_folders()
         begun = start_over_of(self.roots, parent, cause)
-        for folder in self.current_folders():
-            begin_start_over(folder.parent, begun)
+        faults: list[OSError] = []
+        for folder in folders:
+            try:
+                begin_start_over(folder.parent, begun)
+            except OSError as fault:
+                faults.append(fault)
+        if faults and len(faults) == len(folders):
+            raise StorageError(
+                f"it cannot be recorded that the images are not used: {error_text(faults[0])}",
+                hint="Check the disks and permissions of the storage directories.",
+            ) from faults[0]
 
     def link_aside(self, parent: str, cause: str, *, only: Collection[str] | None = None) -> None:
         """Link images and edits into folders below `parent`, before the NameNode's image replaces them

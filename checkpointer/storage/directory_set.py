@@ -200,7 +200,7 @@ class DirectorySet:
             raise StorageError(f"no storage directory is left: {reasons}", hint=hint)
 
     def inspect_all(self) -> list[StorageDirectory]:
-        """Return the directories in use; raises StorageError if a directory cannot be read or none is left."""
+        """Return the directories in use; raise StorageError if a directory cannot be read or none is left."""
         self.require_one()
         return [inspect(root) for root in self.roots]
 

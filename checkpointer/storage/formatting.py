@@ -73,12 +73,12 @@ def unformat_directory(root: Path) -> None:
 
 
 def write_version(root: Path, info: StorageInfo) -> None:
-    """Write VERSION atomically; raises OSError on failure."""
+    """Write VERSION atomically; raise OSError on failure."""
     write_atomically(root / "current" / VERSION, format_version(info, datetime.now(UTC)))
 
 
 def write_seen_txid(root: Path, txid: int) -> None:
-    """Write seen_txid atomically; raises OSError on failure."""
+    """Write seen_txid atomically; raise OSError on failure."""
     write_atomically(root / "current" / SEEN_TXID, f"{txid}\n".encode("ascii"))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from checkpointer.storage.lost_pasts import START_OVER, UnfinishedStartOver, unfinished_start_over
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text, file_faults
 from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, parse_image, parse_segment
@@ -48,6 +49,7 @@ class StorageDirectory:
 
     Attributes:
         irregular: entries that have the name of an image but are not regular files.
+        start_over: unfinished start-over; the images and edits must not be used.
     """
 
     root: Path
@@ -58,6 +60,7 @@ class StorageDirectory:
     seen_txid: int | None = None
     leftovers: tuple[Path, ...] = ()
     irregular: tuple[Path, ...] = ()
+    start_over: UnfinishedStartOver | None = None
 
     @property
     def current(self) -> Path:
@@ -147,12 +150,13 @@ def newest_copies(directories: Sequence[StorageDirectory]) -> list[StoredImage]:
 
 
 def newest_image(directories: Sequence[StorageDirectory]) -> StoredImage:
-    """Return the first of `newest_copies`; raises the same errors."""
+    """Return the first of `newest_copies`; raise the same errors."""
     return newest_copies(directories)[0]
 
 
 def holds_image(found: Sequence[StorageDirectory]) -> bool:
-    """Return whether any directory contains an image; ignore directories with an interrupted format.
+    """Return whether any directory contains an image, or contained one before an unfinished start-over; ignore
+    directories with an interrupted format.
 
     Raises:
         StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -162,7 +166,11 @@ def holds_image(found: Sequence[StorageDirectory]) -> bool:
             raise StorageError(
                 f"{each.current / VERSION} is missing next to images or edits", hint=MISSING_VERSION_HINT
             )
-    normal = [each for each in found if each.state is StorageState.NORMAL]
+    normal = [
+        each
+        for each in found
+        if each.state is StorageState.NORMAL or (each.version is not None and each.start_over is not None)
+    ]
     if normal:
         agree_on_version(found)
     elif with_edits := next((each for each in found if each.segments), None):
@@ -240,6 +248,7 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
         read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
         tuple(current / name for name in sorted(names) if parse_checkpoint(name) is not None),
         tuple(current / name for name in sorted(irregular)),
+        unfinished_start_over(directory) if START_OVER in names else None,
     )
 
 

@@ -8,7 +8,9 @@ A node that starts over replaces its files with the NameNode's image in three st
 1. `link_aside` links all images and edits into a folder, because retention may purge them once the NameNode's image is
    stored. They also remain in `current`, so that the directory still has an image after a kill or a failed fetch.
 2. The caller fetches the NameNode's image, which may replace an image of the same name.
-3. `finish_start_over` removes the linked files from `current`.
+3. `finish_start_over` removes all other files from `current`. It moves those of which the folder has no copy: a link
+   proves nothing, because a restored directory has no links. An image that an earlier attempt fetched also goes to the
+   folder, because the NameNode may have lost its past since.
 
 From the first step to the last, `start_over.json` in `current` contains the reason and the folder. A node that finds
 this file does not use its images, and repeats the steps with the same folder. Otherwise, nothing would prove the loss
@@ -17,13 +19,15 @@ once the node's newest image is the NameNode's.
 
 from __future__ import annotations
 
+import filecmp
 import json
 import logging
 import shutil
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, write_atomically
@@ -52,43 +56,53 @@ class UnfinishedStartOver:
         cause: why the node starts over, as a sentence.
         parent: `LOST_PAST` or `NOT_COMPARED`.
         folder: name of the folder below `parent` for the images and edits.
-        linked: whether the folder contains all of them.
     """
 
     cause: str
     parent: str
     folder: str
-    linked: bool = False
 
 
 def unfinished_start_over(root: Path) -> UnfinishedStartOver | None:
     """Return the unfinished start-over of a storage directory, or None if there is none.
 
-    A damaged record counts as missing: the node then proves the loss again.
+    A damaged record does not prove a loss, but its directory must not be used either: the files go to `NOT_COMPARED`.
+
+    Raises:
+        OSError: the record cannot be read.
     """
     path = root / "current" / START_OVER
     try:
-        values = json.loads(read_regular(path, _MAX_BYTES))
-        found = UnfinishedStartOver(str(values["cause"]), values["parent"], values["folder"], values["linked"] is True)
+        content = read_regular(path, _MAX_BYTES)
+        changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+    try:
+        values = json.loads(content)
+        found = UnfinishedStartOver(str(values["cause"]), values["parent"], values["folder"])
         if found.parent not in (LOST_PAST, NOT_COMPARED):
             raise ValueError(f"its parent folder is {found.parent!r}")
         datetime.strptime(found.folder, _STAMP)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, LookupError) as fault:
-        # not a warning, because each read of the edits calls this function
-        _LOG.debug("%s cannot be used: %s", path, fault)
-        return None
+    except (ValueError, TypeError, LookupError) as fault:
+        cause = f"the record {path} is damaged ({fault})"
+        # each call must return the same folder
+        return UnfinishedStartOver(cause, NOT_COMPARED, changed.strftime(_STAMP))
     return found
 
 
 def start_over_of(roots: Sequence[Path], parent: str, cause: str) -> UnfinishedStartOver:
     """Return the unfinished start-over of the storage directories `roots`, or a new one for the reason `cause`.
 
-    All directories of a node use folders of the same name.
+    All directories of a node use folders of the same name. Ignore a directory that cannot be read: the next step
+    reports it.
     """
-    begun = next(filter(None, map(unfinished_start_over, roots)), None)
-    return begun or UnfinishedStartOver(cause, parent, max(_next_stamp(root / parent) for root in roots))
+    stamps = [_next_stamp(())]
+    for root in roots:
+        with suppress(OSError):
+            if (begun := unfinished_start_over(root)) is not None:
+                return begun
+            stamps.append(_next_stamp(folders_aside(root, parent)))
+    return UnfinishedStartOver(cause, parent, max(stamps))
 
 
 def begin_start_over(root: Path, begun: UnfinishedStartOver) -> UnfinishedStartOver | None:
@@ -96,22 +110,20 @@ def begin_start_over(root: Path, begun: UnfinishedStartOver) -> UnfinishedStartO
     finished in this directory.
 
     Raises:
-        OSError: the record could not be written.
+        OSError: the record could not be read or written.
     """
     if (own := unfinished_start_over(root)) is not None:
         return own
     if (root / begun.parent / begun.folder / START_OVER).exists():
         return None
-    own = replace(begun, linked=False)
-    _record(root, own)
-    return own
+    content = json.dumps({"format": 1, **asdict(begun)}, indent=1).encode()
+    write_atomically(root / "current" / START_OVER, content)
+    return begun
 
 
 def link_aside(root: Path, begun: UnfinishedStartOver, *, only: Collection[str] | None = None) -> None:
     """Link all images, edits and their records into the folder of the start-over `begun`, which this call records if
-    necessary. On a file system without hard links, move the files.
-
-    After the first complete call, do nothing: other files in `root`/current are the NameNode's.
+    necessary. On a file system without hard links, move the files. Keep the files that the folder already contains.
 
     Args:
         only: names of images and edits that may be set aside; None for all.
@@ -123,8 +135,6 @@ def link_aside(root: Path, begun: UnfinishedStartOver, *, only: Collection[str] 
     if own is None:
         return
     target, current = root / own.parent / own.folder, root / "current"
-    if own.linked and target.is_dir():
-        return
     make_with_mode(target.parent, 0o700)
     make_with_mode(target, 0o700)
     names = {path.name for path in current.iterdir()}
@@ -136,21 +146,18 @@ def link_aside(root: Path, begun: UnfinishedStartOver, *, only: Collection[str] 
         _link(current, PROVENANCE, target)
     for folder in (target, target.parent, root):
         fsync_directory(folder)
-    _record(root, replace(own, linked=True))
 
 
 def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] | None = None) -> Path | None:
-    """Remove the files of the unfinished start-over from `root`/current, after the NameNode's image was stored. Return
-    their folder; None if there were no files, or no start-over is unfinished.
-
-    Images that the folder does not contain remain, because an earlier attempt fetched them from the NameNode.
+    """Remove all images and edits of the unfinished start-over from `root`/current, after the NameNode's image was
+    stored. Return their folder; None if there were no files, or no start-over is unfinished.
 
     Args:
-        keep: names of images that remain, together with their digest files.
+        keep: names of the NameNode's images, which remain, together with their digest files.
         only: see `link_aside`.
 
     Raises:
-        OSError: a file could not be moved.
+        OSError: a file could not be compared or moved.
     """
     begun = unfinished_start_over(root)
     if begun is None:
@@ -160,11 +167,7 @@ def finish_start_over(root: Path, *, keep: Iterable[str], only: Collection[str] 
     make_with_mode(target.parent, 0o700)
     make_with_mode(target, 0o700)
     names = {path.name for path in current.iterdir()}
-    moving = [
-        name
-        for name in _contents(names - set(keep), only)
-        if parse_segment(name) is not None or _is_same(current / name, target / name)
-    ]
+    moving = _contents(names - set(keep), only)
     if moving or _contents([path.name for path in target.iterdir()], None):
         _move_files(current, moving, names, target)
         return target
@@ -193,7 +196,7 @@ def set_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | No
     moving = _contents(names, only)
     if not moving:
         return None
-    target = root / parent / _next_stamp(root / parent)
+    target = root / parent / _next_stamp(folders_aside(root, parent))
     make_with_mode(target.parent, 0o700)
     target.mkdir(mode=0o700)
     fsync_directory(target.parent)
@@ -219,9 +222,11 @@ def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return one.samefile(other)
-    return False
+    if one.samefile(other):
+        return True
+    # its key contains times, which a clock that is set back can repeat
+    filecmp.clear_cache()
+    return filecmp.cmp(one, other, shallow=False)
 
 
 def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -> None:
@@ -246,15 +251,17 @@ def _link(current: Path, name: str, target: Path, digests: Sequence[str] = ()) -
 def _move_files(current: Path, moving: Iterable[str], names: Collection[str], target: Path) -> None:
     """Move files of `current` into the folder `target`, then their records, which end an unfinished start-over.
 
+    Remove a file of which the folder has a copy. If the folder has another file of the same name, add a number to it.
     Digest files move before their images, because an image without a digest file is never used.
     """
     # not `rename_durably`, because one sync of both directories at the end is sufficient for thousands of segments
     for name in moving:
         # a segment that is being written may be renamed during the loop
         with suppress(FileNotFoundError):
+            moved = _free_name(current / name, target)
             if md5_name(name) in names:
-                _move(current / md5_name(name), target / md5_name(name))
-            _move(current / name, target / name)
+                _move(current / md5_name(name), target / md5_name(moved))
+            _move(current / name, target / moved)
     if PROVENANCE in names:
         _move(current / PROVENANCE, target / PROVENANCE)
     fsync_directory(target)
@@ -263,37 +270,44 @@ def _move_files(current: Path, moving: Iterable[str], names: Collection[str], ta
         _move(current / START_OVER, target / START_OVER)
         fsync_directory(target)
         fsync_directory(current)
-    _trim(target.parent)
+    _trim(target)
+
+
+def _free_name(source: Path, target: Path) -> str:
+    """Return the first name in the folder `target` that is free or belongs to a copy of `source`."""
+    names = (source.name if number == 0 else f"{source.name}.{number}" for number in count())
+    return next(name for name in names if not (target / name).exists() or _is_same(source, target / name))
 
 
 def _move(source: Path, target: Path) -> None:
-    # A file that was linked into the folder first is ours; a later file of the same name is the NameNode's.
+    # A record that was linked into the folder first is ours; a later record of the same name is the NameNode's.
     if target.exists():
         source.unlink()
     else:
         source.rename(target)
 
 
-def _record(root: Path, begun: UnfinishedStartOver) -> None:
-    content = json.dumps({"format": 1, **asdict(begun)}, indent=1).encode()
-    write_atomically(root / "current" / START_OVER, content)
-
-
-def _next_stamp(parent: Path) -> str:
-    """Return the name of a new folder below `parent`, after the names of the existing folders.
+def _next_stamp(folders: Iterable[Path]) -> str:
+    """Return the name of a new folder, after the names of the existing `folders`.
 
     Names must sort by age, even after the clock was set back, because their order determines the folders to keep.
     """
     at = datetime.now(UTC)
-    for folder in folders_aside(parent.parent, parent.name):
+    for folder in folders:
         with suppress(ValueError):
             at = max(at, datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
     return at.strftime(_STAMP)
 
 
-def _trim(parent: Path) -> None:
-    # keep the oldest folder until an operator removes it, because it contains the files that were lost first
-    for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
+def _trim(filled: Path) -> None:
+    """Remove older folders next to the folder `filled`.
+
+    Keep the oldest folder until an operator removes it, because it contains the files that were lost first. The folder
+    of an old record is not the newest.
+    """
+    for folder in folders_aside(filled.parent.parent, filled.parent.name)[1 : 1 - KEPT]:
+        if folder == filled:
+            continue
         try:
             shutil.rmtree(folder)
         except OSError as fault:

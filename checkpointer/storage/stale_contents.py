@@ -94,8 +94,8 @@ def bring_up_to_date(
 ) -> None:
     """Check that a returning directory is writable, and set aside contents that the directories `current` do not have.
 
-    After an upgrade or its rollback, set aside all contents. There must be space for another image of the size of
-    `newest`.
+    After an upgrade or its rollback, or in an unfinished start-over, set aside all contents. There must be space for
+    another image of the size of `newest`.
 
     Raises:
         StorageError: there is no space for another image.
@@ -104,11 +104,11 @@ def bring_up_to_date(
     if problem := space_fault(found.root, newest):
         raise StorageError(problem, hint=FREE_SPACE_HINT)
     clean_leftovers(found.current)
-    if found.version is not None and found.version.c_time != info.c_time:
+    if found.start_over is not None or (found.version is not None and found.version.c_time != info.c_time):
         set_aside(found.root)
     else:
         set_aside_stale_contents(found, current, keep_segments=keep_segments)
-    # the node may have finished this start-over in the other directories
+    # it remains if the directory contained neither images nor edits
     remove_durably(found.current / START_OVER)
     write_seen_txid(found.root, seen_txid)
     if found.version != info:

@@ -111,9 +111,9 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
     login = PROCESS.login
     if login is not None and not login_hint and status == http.client.FORBIDDEN:
         hint = (
-            f"Our principal is {login.principal or 'that of the ticket'}. A NameNode exchanges images only with the "
-            "principals of NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and "
-            "with dfs.cluster.administrators."
+            f"Our principal is {login.principal or 'the principal of the ticket'}. A NameNode exchanges images only "
+            "with the principals of NameNodes and of the secondary (with the host of "
+            "dfs.namenode.secondary.http-address), and with dfs.cluster.administrators."
         )
     return TransferError(url, f"{what} was refused: {sentence}", status=status, hint=hint)
 

@@ -340,7 +340,7 @@ class _Download:
     def _broken(self, received: int, reason: str) -> TransferInterruptedError:
         return TransferInterruptedError(
             self._url,
-            f"{self._what} broke off after {received} of {self.size} bytes: {reason}",
+            f"{self._what}: the transfer was interrupted after {received} of {self.size} bytes: {reason}",
             hint="Check the network and the server's log, then try again.",
         )
 

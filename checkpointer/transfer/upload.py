@@ -262,7 +262,7 @@ class _PutRequest:
     def _broken(self, fault: Exception) -> TransferError:
         return TransferError(
             self._url,
-            f"upload of {self._path} broke off after {self._sent} of {self._size} bytes: "
+            f"upload of {self._path} was interrupted after {self._sent} of {self._size} bytes: "
             f"{fault or type(fault).__name__}",
             hint="Check the network and the server's log, then upload again; the image is intact.",
         )

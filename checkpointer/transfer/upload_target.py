@@ -102,7 +102,7 @@ class UploadTarget:
         return kind.rollback or not waits
 
     def holds(self, txid: int, kind: ImageKind) -> UploadTarget:
-        """Return the target after it was found to have an image."""
+        """Return the new state of the target after its NameNode was found to have an image."""
         refused = _without(self.refused, kind)
         return replace(self, settled={**self.settled, kind: txid}, refused=refused, held=self._held(txid, kind))
 
@@ -159,7 +159,10 @@ class UploadTarget:
         )
 
     def reported_standby(self, *, at: float) -> UploadTarget:
-        """Return the target after it reported that it is not active. Do not delay the next query, which is cheap."""
+        """Return the new state of the target after its NameNode reported that it is not active.
+
+        Do not delay the next query, which is cheap.
+        """
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, kind: ImageKind, error: str, *, at: float, now: float, wait: float) -> UploadTarget:

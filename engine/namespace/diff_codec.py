@@ -70,7 +70,7 @@ class _DefaultTypeQuotas:
             self._types.append(pb.NVDIMM)
 
     def apply(self, copy: pb.INodeDirectory) -> None:
-        """Set a quota of 0 for every storage type in a copy that has other quotas."""
+        """Set a quota of 0 for every storage type in a copy that has a name or space quota, but no type quotas."""
         limited = copy.nsQuota != UINT64 or copy.dsQuota != UINT64
         if limited and not copy.HasField("typeQuotas"):
             for storage_type in self._types:

@@ -1,7 +1,7 @@
 """Notes of kernels: changes to snapshot diffs that kernels leave to Python, in the order of the operations.
 
 A kernel changes rows and links immediately, as if there were no snapshots, and notes the changes of `DiffRecorder` to
-the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
+the diffs. Python does not read diffs while kernels run; `apply_notes` updates the diffs afterwards. Kernels
 read the state of diffs from the rows: `newest`, `born` and the `COPIED` mark always include all notes.
 """
 

@@ -60,7 +60,7 @@ class Snapshot:
 
     @property
     def is_known(self) -> bool:
-        """Whether this version knows all fields of the record."""
+        """Whether this version supports all fields of the record."""
         # Snapshots made by replay have no record.
         return self._record is None or not has_unknown_fields(self._record)
 

@@ -1,4 +1,4 @@
-"""Names of users and groups that kernels know, by their bytes in operations.
+"""Names of users and groups that kernels can convert to ids, by their bytes in operations.
 
 Kernels do not change the string table. The plain function applies an operation with an unknown name; afterwards,
 `remember` adds the name.

@@ -11,7 +11,9 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class KeyStoreError(HdfsError):
-    """Failure to open a key store, because of other bytes or a wrong password; the caller adds the file name."""
+    """Failure to open a key store, because its bytes are not valid or the password is wrong; the caller adds the file
+    name.
+    """
 
 
 class WrongPasswordError(KeyStoreError):

@@ -56,7 +56,7 @@ class ZooKeeperAddress:
 
 
 def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
-    """Parse scheme, id and permissions of each part; the value @FILE names a file with the text.
+    """Parse the scheme, id and permissions of each part of an ACL; `@FILE` is replaced by the content of FILE.
 
     Raises:
         ValueError: the text is invalid, or the file cannot be read.
@@ -72,7 +72,7 @@ def parse_acl(value: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
-    """Parse scheme and credential of each part; the value @FILE names a file with the text.
+    """Parse the scheme and credential of each part; the value `@FILE` is replaced by the content of FILE.
 
     Raises:
         ValueError: the text is invalid, or the file cannot be read.

@@ -1,8 +1,8 @@
 """Python forms of kernels, with the arithmetic of compiled code.
 
-Numba computes with 64 bits for arrays of any width. NumPy's scalars keep their width, so the sum of two bytes can
-overflow. A Python form widens each number that it loads from an array. Sums and products beyond 64 bits wrap silently
-in both forms. A Python form calls other kernels in their Python forms.
+Numba computes in 64 bits, whatever the integer type of the array. NumPy's scalars keep their type, so the sum of two
+bytes can overflow. A Python form widens each number that it loads from an array. Sums and products beyond 64 bits wrap
+silently in both forms. A Python form calls other kernels in their Python forms.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ __all__ = [
 
 Escape = Callable[[str], str]
 WordFunction = Callable[[int], str]
-"""Function that returns the word for an unsigned number; raises RecordError for an unknown number."""
+"""Function that returns the word for an unsigned number, and raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
 """Function that prints a message, given the message, the path of its inode, and the strings that precede it."""

@@ -1,4 +1,4 @@
-"""The messages of `fsimage.proto` as numeric tables, from which kernels know the records that a parser accepts.
+"""The messages of `fsimage.proto` as numeric tables, with which kernels check whether a parser would accept a record.
 
 A message's number is its position in `MESSAGES`. A field's code contains its wire type in the lowest three bits and its
 kind in the next three. The higher bits contain the number of its message type, or a bit for each value of its enum. The

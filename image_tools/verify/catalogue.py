@@ -149,7 +149,12 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
         "the reference in a directory is kept, otherwise the child",
     ),
     ("dir-child-order", _E, "children are not in Hadoop's name order", "sorted"),
-    ("dir-child-name", _E, "two children have the same name", "the first is kept; the other moves to /lost+found"),
+    (
+        "dir-child-name",
+        _E,
+        "two children have the same name",
+        "the first inode is kept; the second moves to /lost+found",
+    ),
     (
         "dir-child-reserved",
         _E,
@@ -165,7 +170,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "reference-snapshot",
         _E,
-        "a name in snapshots ends before the name of its directory: a NameNode cannot count quotas across it",
+        "a name in snapshots ends before the name of its directory: a NameNode cannot count quotas across this name",
         "the lastSnapshotId is raised",
     ),
     ("reference-unused", _E, "a reference is not used by a directory entry or deleted list", "dropped"),
@@ -194,15 +199,15 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "diff-deleted-twice",
         _E,
-        "a deleted inode is also listed elsewhere",
-        "the other listing is kept, and its created name is removed",
+        "a deleted inode is also a child, or is listed as deleted twice",
+        "the other entry is kept, and the inode's created name is removed",
     ),
     ("diff-deleted-order", _E, "deleted inodes are not in name order", "sorted"),
     (
         "diff-deleted-name",
         _E,
         "two deleted inodes have the same name",
-        "the first is kept; the other moves to /lost+found",
+        "the first inode is kept; the second moves to /lost+found",
     ),
     ("diff-reference-range", _E, "a reference number is not in INODE_REFERENCE", "dropped"),
     ("diff-reference-twice", _E, "a reference is used twice", "the first use is kept"),

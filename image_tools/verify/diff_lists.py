@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import Message
 
+from hadoop_common.quantities import counted
 from image_format.errors import BufferOrigin
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
@@ -292,7 +293,8 @@ class DiffListCheck:
         kept: list[tuple[bytes, int]] = []
         for number in diff.deletedINodeRef:
             if number >= references.count:
-                text = f"directory {self._inode} uses reference {number} of {references.count}"
+                present = counted(references.count, "reference")
+                text = f"directory {self._inode} uses reference {number}, but the image has only {present}"
                 self._add("diff-reference-range", text)
                 continue
             if references.owner[number] >= 0 or lists.users[number] >= 0:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.quantities import counted
 from image_format.errors import RecordError
 from image_format.kernels.scan import collect_children, count_children, locate_names
 from image_format.name_order import name_key
@@ -246,7 +247,8 @@ class DirectoryCheck:
         used = {number for _, number, reference in named if reference}
         for number in self.arrays(entry)[1].tolist():
             if not 0 <= number < self._references.count:
-                text = f"directory {parent} uses reference {number} of {self._references.count}"
+                present = counted(self._references.count, "reference")
+                text = f"directory {parent} uses reference {number}, but the image has only {present}"
                 self.view.add("dir-reference-range", text, offset, inode=parent)
             elif self._references.owner[number] != slot or number in used:
                 text = f"directory {parent} uses reference {number}, which is already used"

@@ -176,7 +176,8 @@ def _read_summary(data: memoryview) -> tuple[FileSummary, int]:
     place = BufferOrigin(base=base)
     record = read_record(data[base : size - TRAILER_LENGTH], 0, place)
     if record.end != length:
-        raise place.error(RecordError, f"{length - record.end} bytes follow the FileSummary", record.end)
+        extra = counted(length - record.end, "byte")
+        raise place.error(RecordError, f"the file contains {extra} between the FileSummary and its length", record.end)
     message = parse_message(FileSummary, record, place)
     if message.ondiskVersion != 1:
         raise place.error(RecordError, f"on-disk version {message.ondiskVersion} is not 1", 0)

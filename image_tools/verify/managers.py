@@ -131,7 +131,11 @@ class ErasureCodingCheck:
             return
         section, end = view.header(pb.ErasureCodingSection)
         if end < len(view.data):
-            view.add("record-damaged", f"{len(view.data) - end} bytes follow the policies", end)
+            view.add(
+                "record-damaged",
+                f"the section contains {counted(len(view.data) - end, 'byte')} after the policies",
+                end,
+            )
         kept = []
         names: set[str] = set()
         numbers: set[int] = set()

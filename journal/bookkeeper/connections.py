@@ -66,7 +66,7 @@ class BookieConnections:
     """Links to bookies, created on demand.
 
     Args:
-        resolve: returns the host and port of a bookie; raises JournalError.
+        resolve: returns the host and port of a bookie; raises JournalError if the bookie has no address.
     """
 
     def __init__(self, resolve: Callable[[str], tuple[str, int]]) -> None:

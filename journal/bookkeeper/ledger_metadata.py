@@ -11,7 +11,6 @@ from typing import Self, cast
 from google.protobuf import proto, text_format
 from google.protobuf.message import DecodeError
 
-from hadoop_common.quantities import counted
 from journal.bookkeeper.entry import LAST_ENTRY, DigestType
 from journal.bookkeeper.errors import LedgerMetadataError
 from journal.proto import bookkeeper_pb2 as pb
@@ -186,7 +185,7 @@ def _checked(found: LedgerMetadata, file: str) -> LedgerMetadata:
     elif not firsts or firsts[0] != 0 or firsts != sorted(set(firsts)):
         fault = f"segments that begin with {firsts}"
     elif any(len(each.bookies) != found.ensemble_size for each in found.segments):
-        fault = f"a segment without {counted(found.ensemble_size, 'bookie')}"
+        fault = f"a segment whose number of bookies is not {found.ensemble_size}"
     if fault:
         raise LedgerMetadataError(f"impossible metadata: {fault}", file=file)
     return found

@@ -77,7 +77,7 @@ class ReadLacRequest:
 
 @dataclass(frozen=True, slots=True)
 class OtherRequest:
-    """Any other request; only its operation is known."""
+    """Request of a kind for which no class exists; only its operation is known."""
 
     operation: int
 
@@ -116,7 +116,7 @@ class ReadLacResponse:
 
 @dataclass(frozen=True, slots=True)
 class OtherResponse:
-    """Any other response, such as a refusal."""
+    """Response of a kind for which no class exists, such as a refusal."""
 
     operation: int
     code: ResultCode

@@ -71,7 +71,7 @@ class SegmentLedgers:
             return
 
     def name(self, segment: SegmentLedger) -> None:
-        """Name a ledger, unless a recovery has marked its note.
+        """Create the znode that names a ledger, unless a recovery has marked the note about the ledger.
 
         Raises:
             JournalInUseError: a recovery or another writer was faster.

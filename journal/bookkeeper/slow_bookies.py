@@ -1,8 +1,8 @@
 """Bookies that did not answer recently; the other replicas of an entry are read first.
 
-A bookie that hangs delays each waiting request by `LedgerLimits.speculative` seconds. For the next 30 seconds, readers
-therefore ask this bookie last. Each further consecutive timeout doubles this time, up to ten minutes. Afterwards,
-readers ask the bookie in the normal order again, and one timely response clears its record.
+A bookie that hangs delays each waiting request by `LedgerLimits.speculative` seconds. After such a timeout, readers
+therefore ask this bookie last for 30 seconds. Each further consecutive timeout doubles this time, up to ten minutes.
+Afterwards, readers ask the bookie in the normal order again, and one timely response clears its record.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Faults that cannot occur, with the reasons:
 - A lost wake-up: the lock under which a waiter reads a condition is also held when the condition is changed and
   notified.
 - A procedure that continues after `close`: waiting and later callers receive JournalClosedError. A response that
-  arrives even later is recorded in a tally that is no longer read.
+  arrives after `close` is recorded in a tally that is no longer read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from journal.quorum.lanes import Lane
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # seconds of one wait; the excess does not count if the process is stopped for longer
+_SLICE = 1.0  # seconds of one wait; a wait counts as at most this time, even if the process was stopped
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")

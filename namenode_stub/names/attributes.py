@@ -80,7 +80,7 @@ class Attributes(NamespaceOperations):
             self._transactions.perform(ops.SetXAttrOp(src=path, xattrs=(xattr,)), caller)
 
     def remove_xattr(self, path: str, xattr: XAttr, caller: ClientCall = LOCAL_CALL) -> None:
-        """Remove one attribute; raises OperationRefusedError if the inode does not have it."""
+        """Remove one attribute; raise OperationRefusedError if the inode does not have it."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"remove XAttr entry on {path}"):
             if not self._has(path, xattr):

@@ -58,7 +58,7 @@ class ErasureCoding(NamespaceOperations):
         return found
 
     def enabled(self, name: str) -> ErasurePolicy:
-        """Return the enabled policy `name`; raises IllegalArgumentError for other names. The caller holds the lock."""
+        """Return the enabled policy `name`; raise IllegalArgumentError for other names. The caller holds the lock."""
         if name.lower() == REPLICATION.name:
             return REPLICATION
         usable = {policy.name: policy for policy in self._policies() if policy.state == pb.ENABLED}

@@ -39,7 +39,7 @@ _NO_DATA = "The stub has no DataNodes and stores only names. Create files withou
 
 
 def check_replication(replication: int) -> None:
-    """Check a replication factor; raises OperationRefusedError."""
+    """Check a replication factor; raise OperationRefusedError if it is not allowed."""
     if not 1 <= replication <= MAX_REPLICATION:
         raise OperationRefusedError(f"replication {replication} is not between 1 and {MAX_REPLICATION}")
 
@@ -208,7 +208,7 @@ class Files(NamespaceOperations):
         return row
 
     def check_held(self, path: str, holder: str, inode_id: int = 0) -> None:
-        """Check that a client is writing a file; raises LeaseExpiredRefusalError."""
+        """Check that a client is writing a file; raise LeaseExpiredRefusalError otherwise."""
         with self._transactions.change(f"fsync file {path}"):
             self._held(path, holder, inode_id)
 

@@ -21,7 +21,7 @@ class NameTooLongError(OperationRefusedError):
 
 
 def check_name(path: str) -> None:
-    """Check the length of the last component of a path; raises NameTooLongError."""
+    """Check the length of the last component of a path; raise NameTooLongError if it is too long."""
     parent, _, name = path.rpartition("/")
     size = len(encode_name(name))
     if size > MAX_COMPONENT_LENGTH:
@@ -32,7 +32,7 @@ def check_name(path: str) -> None:
 
 
 def check_path(path: str) -> None:
-    """Check the length and the depth of a new path; raises OperationRefusedError."""
+    """Check the length and the depth of a new path; raise OperationRefusedError if a limit is exceeded."""
     if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_PATH_DEPTH:
         raise OperationRefusedError(
             f"Pathname too long.  Limit {_MAX_PATH_LENGTH} characters, {_MAX_PATH_DEPTH} levels."
@@ -40,7 +40,7 @@ def check_path(path: str) -> None:
 
 
 def check_modes(mode: int) -> None:
-    """Check that `mode` contains only rwx bits and the sticky bit; raises OperationRefusedError."""
+    """Check that `mode` contains only rwx bits and the sticky bit; raise OperationRefusedError otherwise."""
     if not 0 <= mode <= _MAX_MODE:
         raise OperationRefusedError(f"mode {mode:o} is not between 0 and {_MAX_MODE:o}")
 

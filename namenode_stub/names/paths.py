@@ -66,7 +66,7 @@ def find(namespace: Namespace, path: str) -> int:
 
 
 def existing(namespace: Namespace, path: str) -> int:
-    """Return the row of the inode at `path`; raises NotThereError if it does not exist."""
+    """Return the row of the inode at `path`; raise NotThereError if it does not exist."""
     row = find(namespace, path)
     if row == NO_ROW:
         raise NotThereError(f"File does not exist: {path}")
@@ -85,7 +85,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_changeable(namespace: Namespace, path: str) -> None:
-    """Check that a path, existing or not, can be changed; raises the same errors as `find_for_change`."""
+    """Check that a path, existing or not, can be changed; raise the same errors as `find_for_change`."""
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
@@ -116,7 +116,7 @@ def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
 
 
 def existing_for_change(namespace: Namespace, path: str) -> int:
-    """Call `find_for_change` for a path that must exist; raises NotThereError."""
+    """Call `find_for_change` for a path that must exist; raise NotThereError if the path is missing."""
     row = find_for_change(namespace, path)
     if row == NO_ROW:
         raise NotThereError(f"File does not exist: {path}")
@@ -124,7 +124,7 @@ def existing_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_parent(namespace: Namespace, path: str) -> None:
-    """Check that the parent of `path` exists; raises NotThereError or NotADirectoryRefusalError."""
+    """Check that the parent of `path` exists; raise NotThereError or NotADirectoryRefusalError otherwise."""
     above = parent_of(path)
     row = find(namespace, above)
     if row == NO_ROW:

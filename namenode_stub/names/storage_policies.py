@@ -21,7 +21,7 @@ class StoragePolicies(NamespaceOperations):
     """Operations on storage policies; changes raise the same errors as `Transactions.change` and `perform`."""
 
     def named(self, name: str) -> StoragePolicy:
-        """Return the policy with a name, ignoring case; raises IllegalArgumentError if it does not exist."""
+        """Return the policy with a name, ignoring case; raise IllegalArgumentError if it does not exist."""
         policies = policies_of(self._namespace.base.layout_version)
         found = next((policy for policy in policies if policy.name == name.upper()), None)
         if found is None:

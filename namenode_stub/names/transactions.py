@@ -146,7 +146,7 @@ class Transactions:
 
     @contextmanager
     def reading(self) -> Iterator[ClientRead]:
-        """Hold the lock to answer clients; raises the same errors as `view`."""
+        """Hold the lock to answer clients; raise the same errors as `view`."""
         with self.view():
             yield ClientRead.of(lambda: self.loaded, self._page_size)
 

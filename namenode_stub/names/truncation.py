@@ -25,7 +25,7 @@ class Truncation:
 
 
 def truncatable(namespace: Namespace, path: str) -> int:
-    """Return the row of a file that can be truncated; raises NotThereError or UnsupportedRequestError."""
+    """Return the row of a file that can be truncated; raise NotThereError or UnsupportedRequestError otherwise."""
     row, table = existing_for_change(namespace, path), namespace.table
     if table.kind[row] != FILE:
         raise NotThereError(f"Path is not a file: {path}")

@@ -51,7 +51,7 @@ class ServiceSwitch:
         return [Service(protocol, _SwitchedMethods(self, protocol)) for protocol in protocols]
 
     def check_superuser(self, caller: CallContext) -> None:
-        """Check that the caller is a superuser; raises AccessControlError."""
+        """Check that the caller is a superuser; raise AccessControlError otherwise."""
         if caller.user != self._superuser and caller.user not in _members(self._supergroup):
             raise AccessControlError(f"Access denied for user {caller.user}. Superuser privilege is required")
 

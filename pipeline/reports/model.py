@@ -127,7 +127,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar chart of unordered items, the largest first."""
+    """A bar chart of items without a natural order, the largest first."""
 
     kind: ClassVar[str] = "bars"
     title: str

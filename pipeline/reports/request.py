@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """The inputs of a report, each a path or URI.
+    """The inputs of a report: paths or URIs, and the name of the cluster.
 
     Attributes:
         image: an image, a storage directory or a lake.
@@ -58,5 +58,5 @@ class ReportOptions:
     paths: PathRules | None = None
 
     def wants(self, section: str) -> bool:
-        """Return whether the report has a section, if its input exists."""
+        """Return whether the caller wants `section` in the report; the section also requires its input."""
         return not self.only or section in self.only

@@ -1,8 +1,8 @@
 """Tasks of a report's Spark jobs: each counts a part of an image or of the edits, or verifies the image.
 
 One job counts all images and verifies one image. A task returns small tables by directory, owner and class. The
-children of a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle sends the
-counts of each directory to one task, which merges them.
+children of a directory may be in any part of the image, and operations on its path in any part of the edits. Therefore
+a shuffle sends the counts of each directory to one task, which merges them.
 """
 
 from __future__ import annotations

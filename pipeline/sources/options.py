@@ -73,7 +73,7 @@ class SourceOptions:
         return self._given.get(name, default)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """Return a number of at least `least`, or None if the option is not given.
+        """Return the value of an integer option, at least `least`; None if the option is not given.
 
         Raises:
             SourceOptionError: the value is not an integer, or is less than `least`.
@@ -90,7 +90,7 @@ class SourceOptions:
         return value
 
     def switch(self, name: str) -> bool:
-        """Return a boolean, or false if the option is not given.
+        """Return the value of a boolean option; False if the option is not given.
 
         Raises:
             SourceOptionError: the value is not a boolean.

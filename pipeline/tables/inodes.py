@@ -103,7 +103,7 @@ DIRECTORIES = Table(
         Column(
             "children",
             pa.int64(),
-            "Number of current children without references.",
+            "Number of current children that the directory lists directly, not by reference.",
             f"{_ENTRY}.children",
             nullable=False,
         ),

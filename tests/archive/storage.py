@@ -9,11 +9,15 @@ from hadoop_common.names import image_name, segment_name
 from journal.ops import EditOp, EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_output import write_ops
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, Saved, numbered
+from tests.engine.op_makers import add, close, mkdir
 
 VERSION = (
     "#Sat Nov 28 04:00:00 UTC 2026\nnamespaceID=7\nclusterID=CID-1\ncTime=0\nstorageType=NAME_NODE\n"
     f"blockpoolID=BP-1\nlayoutVersion={HADOOP3}\n"
 )
+PREPARED = (mkdir("/d", 16386), mkdir("/d/sub", 16387), add("/d/sub/f", 16388), close("/d/sub/f"), mkdir("/e", 16389))
+FOLLOWING = BASE_TXID + 1 + len(PREPARED) + 1
+"""The transaction after `PREPARED` in the same segment."""
 
 
 def storage(folder: Path, builder: ImageBuilder | None = None) -> Path:

@@ -81,7 +81,7 @@ def test_messages_lead_to_the_repair_of_the_catalogue(archive: Archive, nn: Path
             file.unlink()
             shown = run_cli("archive", "list", *words)
             assert (shown.code, "has lost its archive.json" in shown.err) == (6, True), shown
-            assert f"archive check --archive {tmp_path}/archive --repair` writes it again" in shown.err
+            assert f"archive check --archive {tmp_path}/archive --repair` writes archive.json again" in shown.err
     for option, conclusion in (
         ((), "next: repeat this command with --repair"),
         (("--repair",), "repaired; next: repeat"),

@@ -172,9 +172,12 @@ def test_archive_without_identity_is_not_adopted_by_another_namespace(archive: A
     assert archive.require().cluster_id == "CID-1"
 
 
-def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("refuses", [True, False])
+def test_namespace_that_finds_a_later_identity_leaves_it(
+    archive: Archive, nn: Path, tmp_path: Path, refuses: bool
+) -> None:
     """The other writer begins and fills the archive before the identity of this writer arrives; the store refuses this
-    identity.
+    identity, or the identity replaces that of the other writer.
     """
     segment(nn, BASE_TXID, op_of(1))
     write = Archive.write_identity
@@ -182,7 +185,10 @@ def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: P
     def late(self: Archive, info: StorageInfo) -> None:
         with mock.patch.object(Archive, "write_identity", write):
             add_directory(other, nn)
-            self.write_identity(info)
+            if refuses:
+                self.write_identity(info)
+            else:
+                overwrite_identity(self)
 
     with (
         open_archive(str(tmp_path / "archive")) as other,
@@ -190,29 +196,9 @@ def test_namespace_that_finds_a_later_identity_leaves_it(archive: Archive, nn: P
         pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"),
     ):
         archive.adopt(THEIRS)
-    assert archive.require().cluster_id == "CID-1"
-
-
-def test_namespace_that_overwrites_an_identity_finds_the_other_images(
-    archive: Archive, nn: Path, tmp_path: Path
-) -> None:
-    """The other writer fills the archive before the identity of this writer arrives."""
-    segment(nn, BASE_TXID, op_of(1))
-
-    def late(self: Archive, info: StorageInfo) -> None:
-        with mock.patch.object(Archive, "write_identity", write):
-            add_directory(other, nn)
-            overwrite_identity(self)
-
-    write = Archive.write_identity
-    with (
-        open_archive(str(tmp_path / "archive")) as other,
-        mock.patch.object(Archive, "write_identity", late),
-        pytest.raises(ArchiveError, match="is the archive of cluster CID-1, namespace 7"),
-    ):
-        archive.adopt(THEIRS)
-    assert archive.identity() is None
-    add_directory(archive, nn)
+    if not refuses:
+        assert archive.identity() is None
+        add_directory(archive, nn)
     assert archive.require().cluster_id == "CID-1"
 
 

@@ -11,14 +11,10 @@ import pytest
 from archive.adding import AddOptions, add_directory
 from archive.archive import open_archive
 from journal.ops import ConcatDeleteOp, EditOp
-from tests.archive.storage import saved, segment, storage
+from tests.archive.storage import FOLLOWING, PREPARED, saved, segment, storage
 from tests.cli_runner import Outcome, run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import add, close, delete, mkdir, rename
-
-PREPARED = (mkdir("/d", 16386), mkdir("/d/sub", 16387), add("/d/sub/f", 16388), close("/d/sub/f"), mkdir("/e", 16389))
-FOLLOWING = BASE_TXID + 1 + len(PREPARED) + 1
-"""The transaction after PREPARED in the same segment."""
 
 
 @pytest.mark.parametrize("one_segment", [True, False])
@@ -37,21 +33,6 @@ def test_deletion_of_a_file_is_found_after_it_is_created_again(tmp_path: Path, o
     words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--out", tmp_path / "before")
     assert run_cli("archive", "restore", *words).code == 0
     assert "/d/sub/f" in saved(tmp_path / "before", FOLLOWING - 1)
-
-
-@pytest.mark.parametrize("one_segment", [True, False])
-def test_undelete_restores_an_overwritten_file(tmp_path: Path, one_segment: bool) -> None:
-    again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
-    nn = storage(tmp_path / "nn")
-    if one_segment:
-        segment(nn, BASE_TXID, *PREPARED, *again)
-        replaced = FOLLOWING
-    else:
-        end = segment(nn, BASE_TXID, *PREPARED)
-        segment(nn, end, mkdir("/other", 16391), *again)
-        replaced = end + 3
-    answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
-    assert (answer.code, json.loads(answer.out)["without"]) == (0, [replaced])
 
 
 def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> None:

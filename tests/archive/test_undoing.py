@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
@@ -14,21 +11,16 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import open_archive
-from hadoop_common.names import SEEN_TXID, image_name, md5_name
-from hadoop_common.storage_lock import LOCK_FILE
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
 from journal.segment_file import list_segments, read_ops
 from tests.archive.restored import CASES
-from tests.archive.storage import saved, segment, storage
+from tests.archive.storage import FOLLOWING, PREPARED, saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.depth import sample, scaled
 from tests.engine.image_builder import BASE_TXID, Saved
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old
 from tests.recorded_cases import Case
-
-PREPARED = (mkdir("/d", 16386), mkdir("/d/sub", 16387), add("/d/sub/f", 16388), close("/d/sub/f"), mkdir("/e", 16389))
-DELETED = BASE_TXID + 1 + len(PREPARED) + 1
 
 
 def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[Saved, list[dict[str, str]]]:
@@ -37,13 +29,13 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     last = segment(nn, BASE_TXID, *PREPARED, first or delete("/d", 6000), *later)
     with open_archive(str(folder / "archive")) as archive:
         add_directory(archive, nn)
-    words = ("--archive", folder / "archive", "--without", str(DELETED), "--out", folder / "out", "--json")
+    words = ("--archive", folder / "archive", "--without", str(FOLLOWING), "--out", folder / "out", "--json")
     answer = run_cli("archive", "restore", *words)
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
     # the result has one more transaction, because it belongs to another history
     assert found["txid"] == last + 1
-    assert found["changes"][0]["txid"] == DELETED
+    assert found["changes"][0]["txid"] == FOLLOWING
     return saved(folder / "out", last + 1), found["changes"][1:]
 
 
@@ -65,7 +57,7 @@ def test_directory_created_at_the_deleted_path_is_renamed(tmp_path: Path) -> Non
         mkdir("/d/g", 16392),
     )
     image, changes = undone(tmp_path, *later)
-    moved = f"/d.undo-{DELETED + 1}"
+    moved = f"/d.undo-{FOLLOWING + 1}"
     assert "/d/sub/f" in image
     assert (f"{moved}/e" in image, f"{moved}/f" in image, f"{moved}/g" in image) == (True, False, True)
     assert image["/d"].id == 16386
@@ -78,14 +70,14 @@ def test_rename_onto_the_deleted_path_gets_another_target(move, tmp_path: Path) 
     image, changes = undone(tmp_path, mkdir("/e/x", 16390), move("/e", "/d"), mkdir("/d/y", 16391), move("/d", "/z"))
     assert "/d/sub/f" in image
     assert ("/z/x" in image, "/z/y" in image, "/e" in image) == (True, True, False)
-    assert changes[0]["newPath"] == f"/d.undo-{DELETED + 2}"
+    assert changes[0]["newPath"] == f"/d.undo-{FOLLOWING + 2}"
 
 
 def test_deletion_of_a_restored_path_is_skipped(tmp_path: Path) -> None:
     later = (mkdir("/d", 16390), delete("/d"), mkdir("/e/kept", 16391))
     image, changes = undone(tmp_path, *later)
     assert "/d/sub/f" in image
-    assert f"/d.undo-{DELETED + 1}" not in image
+    assert f"/d.undo-{FOLLOWING + 1}" not in image
     assert "/e/kept" in image
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -132,7 +124,7 @@ def test_omitting_a_move_keeps_other_children_of_its_target(tmp_path: Path) -> N
 def test_overwriting_rename_of_a_restored_parent_gets_another_target(tmp_path: Path) -> None:
     image, changes = undone(tmp_path, rename("/e", "/d", overwrite=True), first=delete("/d/sub", 6000))
     assert "/d/sub/f" in image
-    assert changes[0]["newPath"] == f"/d.undo-{DELETED + 1}"
+    assert changes[0]["newPath"] == f"/d.undo-{FOLLOWING + 1}"
 
 
 def test_rename_below_an_omitted_directory_stays_at_its_source(tmp_path: Path) -> None:
@@ -157,7 +149,7 @@ def test_archiving_after_an_undo_continues_on_a_branch(tmp_path: Path) -> None:
     last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
     with open_archive(str(tmp_path / "archive")) as archive:
         add_directory(archive, nn)
-        words = ("--archive", tmp_path / "archive", "--without", str(DELETED), "--out", tmp_path / "restored")
+        words = ("--archive", tmp_path / "archive", "--without", str(FOLLOWING), "--out", tmp_path / "restored")
         assert run_cli("archive", "restore", *words).code == 0
         newest = segment(tmp_path / "restored", last + 1, mkdir("/d/new", 16390, 9000))
         added = add_directory(archive, tmp_path / "restored")
@@ -169,53 +161,6 @@ def test_archiving_after_an_undo_continues_on_a_branch(tmp_path: Path) -> None:
     assert made.code == 0, made.err
     image = saved(tmp_path / "now", newest)
     assert ("/d/sub/f" in image, "/d/new" in image) == (True, True)
-
-
-def test_undelete_works_without_an_archive(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000), mkdir("/later", 16390))
-    answer = run_cli("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out", "--json")
-    assert (answer.code, answer.err) == (0, "")
-    assert json.loads(answer.out)["without"] == [DELETED]
-    image = saved(tmp_path / "out", last + 1)
-    assert ("/d/sub/f" in image, "/later" in image) == (True, True)
-    missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
-    assert (missing.code, "deletes /never" in missing.err) == (2, True)
-
-
-def test_undelete_rejects_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    current = nn / "current"
-    end = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
-    words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
-    (current / SEEN_TXID).write_text(f"{end + 1}\n")
-    refused = run_cli(*words)
-    assert (refused.code, f"edits from txid {end + 1} on are missing" in refused.err) == (6, True)
-    (current / SEEN_TXID).write_text(f"{end}\n")
-    newer = current / image_name(end + 3)
-    shutil.copy(current / image_name(BASE_TXID), newer)
-    newer.with_name(md5_name(newer.name)).touch()
-    refused = run_cli(*words)
-    assert (refused.code, f"image of transaction {end + 3}, but its edits end at {end}" in refused.err) == (6, True)
-    assert not (tmp_path / "out").exists()
-
-
-def test_undelete_rejects_a_directory_in_use(tmp_path: Path) -> None:
-    nn = storage(tmp_path / "nn")
-    segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
-    words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
-    hold += "f.write('4711@nn1'); f.flush(); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", hold, nn / LOCK_FILE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        owner.stdout.readline()
-        refused = run_cli(*words)
-        owner.communicate(b"")
-    assert (refused.code, "is in use by 4711@nn1" in refused.err, (tmp_path / "out").exists()) == (6, True, False)
-    # a killed NameNode leaves the lock file without a lock
-    assert run_cli(*words).code == 0
 
 
 def deletions(case: Case) -> Sequence[DeleteOp]:

@@ -130,7 +130,7 @@ def _kill_self() -> None:
 
 
 def _instrument(counter: _Counter, half: int | None) -> None:
-    """Patch the functions that change files or communicate; the process is a child that ends after its body."""
+    """Patch the functions that change files or communicate, for the rest of this process, which is a child."""
     for name in _FILE_STEPS:
         setattr(os, name, _counted(getattr(os, name), name, counter, half))
     for owner, name in _NETWORK_STEPS:

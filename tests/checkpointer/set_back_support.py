@@ -90,3 +90,6 @@ def image(folder: Path, txid: int, md5: str, rollback: bool = False) -> Path:
     md5_path(made).rename(md5_path(path))
     path.with_name(md5_name(path.name)).write_text(f"{md5} *{path.name}\n")
     return path
+
+
+STRETCHES = noted(*OURS).runs()

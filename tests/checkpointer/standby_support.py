@@ -176,3 +176,7 @@ def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -
     assert daemon.service.status()["rollingUpgrade"] is False
     last = write_edits(stub, "end", 2 * TRANSACTIONS)
     assert daemon.service.poll().details["txid"] == last
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [path.name for path in (folder / "current").iterdir() if "ckpt" in path.name or path.suffix == ".tmp"]

@@ -128,7 +128,7 @@ def unreadable(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def whole_images(current: Path) -> dict[int, Path]:
-    """Return the images of a folder after comparing each with its digest file."""
+    """Return the images with a digest file by txid, after comparing each image with that file."""
     found = {}
     for image in list_images(current) if current.is_dir() else []:
         if image.has_md5:

@@ -75,7 +75,7 @@ def test_every_module_that_a_page_names_exists() -> None:
 def test_tables_of_features_name_existing_modules_and_tests() -> None:
     tables = _part("architecture", "Where things are")
     rows = re.findall(r"^\| (?!.* \| (?:module|file) \|$).*", tables, re.MULTILINE)
-    tests = re.findall(r"^\| [^|]+ \| `(tests/\w+/test_\w+\.py)` \|$", tables, re.MULTILINE)
+    tests = re.findall(r"^\| [^|]+ \| `(tests/[\w/]+/test_\w+\.py)` \|$", tables, re.MULTILINE)
     assert tests
     assert len(rows) == len(_features()) + len(tests) > 100
     assert [name for _, name in _features() if not _path(name).is_file()] == []

@@ -5,16 +5,17 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from checkpointer.transfer import UploadResult
 from checkpointer.transfer.upload_target import Upload
 from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.settings import ReplayRules
 from hadoop_common.back_off import BackOff
 from tests.checkpointer.service_support import Clock
-from tests.servlets.support import INFO, NEW_TXID
+from tests.servlets.support import INFO, NEW_TXID, Served, make_store, serve
 
 BIG = 64 << 20
 POLICY = UploadPolicy(
@@ -88,3 +89,28 @@ def uploader(
 
 def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Upload]:
     return {each.address: each for each in subject.offer(path, NEW_TXID, INFO, never, **options)}
+
+
+OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
+
+
+# messages of Hadoop 3.4.1 and 2.7.3
+RECENT = (
+    "Rejecting a fsimage due to small time delta and txnid delta. Time since previous checkpoint is 395 expecting at "
+    "least 2700 txnid delta since previous checkpoint is 2 expecting at least 1000000"
+)
+
+
+HAS = "Either current namenode has checkpointed or another checkpointer already uploaded an checkpoint for txid 120"
+
+
+BUSY = (
+    "Another checkpointer is already in the process of uploading a checkpoint made up to transaction ID "
+    "ImageRequest{txId=120, address='127.0.0.1'}"
+)
+
+
+@contextmanager
+def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(serve(make_store(root / f"nn{n}", 1))) for n in range(count)]

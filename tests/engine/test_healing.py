@@ -106,7 +106,7 @@ def test_image_is_healed_where_hadoop_makes_no_loadable_checkpoint(name: str, tm
 
 
 def test_root_diff_of_a_deleted_snapshot_becomes_a_plain_diff(tmp_path: Path) -> None:
-    """Hadoop writes the root diff, and a NameNode that loads it ends."""
+    """Hadoop writes the root diff, and a NameNode that loads the image terminates."""
     found = {}
     for options in ((), ("--as-hadoop",), ("--strict",)):
         shutil.copytree(RECORDED / "no-checkpoint" / "snapshot-20019" / "current", tmp_path / "current")

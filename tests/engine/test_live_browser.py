@@ -6,7 +6,7 @@ import gc
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ from checkpointer.merging.offline import plan_directory
 from engine import live_content, live_inodes, past_diffs
 from engine.errors import NamespaceBusyError
 from engine.merge import merge
-from engine.read_gate import ReadGate
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from image_format.proto import fsimage_pb2 as pb
@@ -29,7 +28,6 @@ from journal.segment_file import SegmentTransactions
 from tests.engine.image_builder import BASE_TXID, ImageBuilder, numbered
 from tests.engine.op_makers import add, close, delete, mkdir, rename
 from tests.engine.snapshot_support import allow, create
-from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 
 SMALL = {"acl-xattr", "snapshots-rename-references"}
@@ -382,107 +380,3 @@ def test_a_walk_pauses_within_a_directory(warm: WarmNamespace, monkeypatch: pyte
         browser.content(browser.chain(20001)[-1], lambda directory: entered.append(directory.inode.id))
     assert entered == [20001, *range(20100, 20140)]
     assert pauses.count(1) > 80
-
-
-def test_change_enters_the_gate_before_waiting_readers() -> None:
-    gate, order = ReadGate(), list[str]()
-    inside, go_on = threading.Event(), threading.Event()
-
-    def change() -> None:
-        with gate.changing():
-            order.append("change")
-
-    def read() -> None:
-        with gate.reading(lambda: True, 600):
-            order.append("read")
-
-    def first() -> None:
-        with gate.reading(lambda: True, 600):
-            inside.set()
-            go_on.wait(600)
-            gate.pause(lambda: True, 600)
-            order.append("first")
-
-    threads = [threading.Thread(target=target) for target in (first, change, read)]
-    threads[0].start()
-    inside.wait(600)
-    threads[1].start()
-    wait_until("the change waits", lambda: gate.changes_waiting == 1)
-    threads[2].start()
-    go_on.set()
-    for thread in threads:
-        thread.join(600)
-    assert order[0] == "change"
-    assert set(order) == {"change", "read", "first"}
-
-
-def test_pause_admits_waiting_readers_that_are_ready() -> None:
-    gate, order, applied = ReadGate(), list[str](), [False]
-
-    def read(name: str, is_ready: Callable[[], bool]) -> None:
-        with gate.reading(is_ready, 600):
-            order.append(name)
-
-    waiting = ("later", lambda: applied[0]), ("now", lambda: True)
-    threads = [threading.Thread(target=read, args=each) for each in waiting]
-    with gate.reading(lambda: True, 600):
-        for number, thread in enumerate(threads, 1):
-            thread.start()
-            wait_until("the reader waits", lambda number=number: len(gate._readers) == number)
-        gate.pause(lambda: True, 600)
-        order.append("first")
-        applied[0] = True
-    for thread in threads:
-        thread.join(600)
-    assert order == ["now", "first", "later"]
-
-
-def test_readers_enter_the_gate_in_arrival_order() -> None:
-    """A reader that waited too long has left the queue and does not delay other readers."""
-    gate, order = ReadGate(), list[int | str]()
-
-    def read(number: int, timeout: float) -> None:
-        try:
-            with gate.reading(lambda: True, timeout):
-                order.append(number)
-        except NamespaceBusyError:
-            order.append("refused")
-
-    threads = [threading.Thread(target=read, args=(number, 600)) for number in range(6)]
-    with gate.changing():
-        for number, thread in enumerate(threads):
-            thread.start()
-            wait_until("the reader waits", lambda number=number: len(gate._readers) == number + 1)
-            if number == 3:
-                late = threading.Thread(target=read, args=(number, 0))
-                late.start()
-                late.join(600)
-    for thread in threads:
-        thread.join(600)
-    assert order == ["refused", *range(6)]
-
-
-def test_timed_out_pause_does_not_block_the_gate() -> None:
-    """The reader ends although the change, for instance a save, continues."""
-    gate, ready, go_on = ReadGate(), [True], threading.Event()
-    inside = threading.Event()
-
-    def change() -> None:
-        with gate.changing():
-            ready[0] = False
-            inside.set()
-            go_on.wait(600)
-
-    thread = threading.Thread(target=change)
-    with pytest.raises(NamespaceBusyError), gate.reading(lambda: ready[0], 600):
-        thread.start()
-        wait_until("the change waits", lambda: gate.changes_waiting == 1)
-        gate.pause(lambda: ready[0], 0)
-    inside.wait(600)
-    # the end of the reader has not opened the gate, which the change still occupies
-    with pytest.raises(NamespaceBusyError), gate.reading(lambda: True, 0):
-        pass
-    go_on.set()
-    thread.join(600)
-    with gate.reading(lambda: True, 600):
-        pass

@@ -80,7 +80,9 @@ def test_file_closed_by_another_path_spelling_is_not_listed_as_open(tmp_path: Pa
 
 
 def test_delete_with_one_trailing_slash_does_not_search_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path with one trailing slash covers everything below the directory."""
+    """A path with a single trailing slash is a prefix of every lease path below the directory, so the leases need no
+    search.
+    """
     source = scene(tmp_path, HADOOP2)
     given = [mkdir("/e", NEW), add("/e/f", NEW + 1), add("/open", NEW + 2)]
     monkeypatch.setattr(Namespace, "open_below", lambda *_: [])

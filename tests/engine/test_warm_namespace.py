@@ -431,13 +431,22 @@ def test_saved_image_that_another_program_replaced_does_not_become_the_base(
     assert warm.usable
 
 
-def test_wrong_digest_is_reported_before_a_save(base: Path, out: Path) -> None:
-    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+@pytest.mark.parametrize(
+    ("has_digest", "folder", "error"),
+    [(True, "", DigestMismatchError), (False, "", MissingDigestError), (True, "absent", StorageError)],
+)
+def test_faulty_digest_or_directory_is_reported_before_a_save(
+    base: Path, out: Path, has_digest: bool, folder: str, error: type[Exception]
+) -> None:
+    if has_digest:
+        md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
+    else:
+        md5_path(base).unlink()
     with WarmNamespace() as warm:
         warm.load(base)
         play(warm, STEPS[0])
-        with pytest.raises(DigestMismatchError):
-            warm.save([out])
+        with pytest.raises(error):
+            warm.save([out / folder])
         assert not warm.usable
     assert list(out.iterdir()) == []
 
@@ -463,26 +472,6 @@ def test_each_save_records_its_digest(base: Path, out: Path) -> None:
         assert hashlib.md5(path.read_bytes()).hexdigest() == saved.md5
         with ImageFile.open(path) as image:
             assert image.md5 is not None
-
-
-def test_save_without_the_base_digest_file_is_refused(base: Path, out: Path) -> None:
-    md5_path(base).unlink()
-    with WarmNamespace() as warm:
-        warm.load(base)
-        play(warm, STEPS[0])
-        with pytest.raises(MissingDigestError, match="no MD5 file"):
-            warm.save([out])
-    assert list(out.iterdir()) == []
-
-
-def test_storage_fault_is_reported_despite_a_wrong_digest(base: Path, out: Path) -> None:
-    md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
-    with WarmNamespace() as warm:
-        warm.load(base)
-        play(warm, STEPS[0])
-        with pytest.raises(StorageError):
-            warm.save([out / "absent"])
-        assert not warm.usable
 
 
 def test_digest_is_verified_after_a_cancelled_save(base: Path, out: Path) -> None:

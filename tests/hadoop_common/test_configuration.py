@@ -180,12 +180,6 @@ def test_local_files_are_included(tmp_path: Path) -> None:
     assert settings.source("a").endswith("common.xml")
 
 
-def test_fallback_of_a_missing_include_is_used(tmp_path: Path) -> None:
-    fallback = '<xi:fallback><property name="a" value="1"/></xi:fallback>'
-    settings = load(tmp_path, xml({}, extra=f'<xi:include href="absent.xml">{fallback}</xi:include>'))
-    assert settings.get("a") == "1"
-
-
 @pytest.mark.parametrize(
     ("include", "problem"),
     [

@@ -271,10 +271,6 @@ def test_final_property_of_core_site_is_applied(tmp_path: Path) -> None:
     assert _load(tmp_path, _p(_PERIOD, "600", _FINAL), _p(_PERIOD, "700")).get(_PERIOD) == "600"
 
 
-def test_hdfs_site_overrides_core_site(tmp_path: Path) -> None:
-    assert _load(tmp_path, _p(_PERIOD, "600"), _p(_PERIOD, "700")).get(_PERIOD) == "700"
-
-
 def test_key_of_one_namenode_is_applied_in_core_site(tmp_path: Path) -> None:
     key = "dfs.namenode.http-address.ns1.nn1"
     assert _load(tmp_path, _p(key, "host:1"), "").get(key) == "host:1"

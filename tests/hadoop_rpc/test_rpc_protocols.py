@@ -295,7 +295,7 @@ def test_multiline_remote_message_becomes_one_line() -> None:
 @pytest.mark.parametrize(
     ("tip", "hint"),
     [
-        ("It was turned on manually. Use ...", "stays on until an operator ends it: ask who did"),
+        ("It was turned on manually. Use ...", "stays on until an operator ends it. Find out who turned it on"),
         (
             "Resources are low on NN. Please add or free up more resourcesthen turn off safe mode manually. NOTE: ...",
             "Up to Hadoop 3.3, an operator must then end safe mode",

@@ -38,7 +38,7 @@ def write_all(path: Path, parts: list[bytes]) -> None:
 
 @pytest.fixture(params=["direct", "cached", "in turn", "as it is"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is written in one mode, in the other, or in both alternately."""
+    """The mode of writing: direct, cached, both modes alternately, or as the chooser decides."""
     name = request.param
 
     def ended(self: WriteModeChooser, size: int, seconds: float, waited: float) -> None:

@@ -160,7 +160,7 @@ def test_names_that_are_not_utf8_are_an_error(extra: bytes, message: str) -> Non
 def test_bytes_between_summary_and_length_are_an_error() -> None:
     body = b"\x08\x01\x10\xc1\xff\xff\xff\x0f"
     data = MAGIC + bytes([len(body)]) + body + b"\x00" + (len(body) + 2).to_bytes(4, "big")
-    with pytest.raises(SummaryError, match="1 bytes follow"):
+    with pytest.raises(SummaryError, match="contains 1 byte between the FileSummary and its length"):
         parse_file(memoryview(data))
 
 

@@ -309,5 +309,5 @@ def test_images_before_the_protobuf_format_are_refused(layout: int, tmp_path: Pa
     path.write_bytes(layout.to_bytes(4, "big", signed=True) + bytes(100))
     with pytest.raises(UnsupportedLayoutError, match=r"is in the format of Hadoop before 2\.4") as refused:
         ImageFile.open(path)
-    assert "upgrade of its cluster" in refused.value.hint
+    assert "when the cluster is upgraded" in refused.value.hint
     assert refused.value.exit_code == 5

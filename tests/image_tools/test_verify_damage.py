@@ -119,7 +119,10 @@ def test_bytes_after_the_erasure_coding_policies_are_damage(tmp_path: Path) -> N
     builder = ImageBuilder(-67)
     builder.sections["ERASURE_CODING"] = erasure_coding_section() + b"\x02\x08\x01"
     (found,) = verify_image(builder.save(tmp_path)).findings.listed
-    assert str(found) == "error record-damaged [ERASURE_CODING, offset 174]: 3 bytes follow the policies"
+    assert (
+        str(found)
+        == "error record-damaged [ERASURE_CODING, offset 174]: the section contains 3 bytes after the policies"
+    )
 
 
 def test_sm4_zones_and_newer_codecs_are_warnings_in_older_layouts(tmp_path: Path) -> None:

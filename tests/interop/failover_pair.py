@@ -32,6 +32,7 @@ from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import HadoopProcess, port_is_open, run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_commands import CHECKOUT
+from tests.interop.our_process import OurProcess
 from tests.interop.stub_pair import StubNode, StubPair
 
 ZKFC = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"
@@ -41,7 +42,6 @@ SESSION_SECONDS = 3 if deep() else 30
 _ANSWER_MILLISECONDS = 2000 if deep() else 60_000
 _STATE_SECONDS = 1.0 if deep() else 60.0
 _HERE = "127.0.0.1"
-_STOP_SECONDS = 600.0
 # acts as a power switch does: kills the process with the given id and waits until it has ended
 _FENCE = """\
 #!/bin/bash
@@ -75,44 +75,22 @@ class HadoopController:
         self.log_text, self.signal = self._process.log_text, self._process.signal
 
 
-class OurController:
+class OurController(OurProcess):
     """`checkpointer zkfc run` for the NameNode of a configuration."""
 
     program: Sequence[str] = CHECKOUT
 
     def __init__(self, conf: HadoopConf, port: int) -> None:
+        super().__init__("our controller", conf.root / "our-zkfc.log")
         self.conf = conf
         self._port = port
-        self._log = conf.root / "our-zkfc.log"
-        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
-            command = [*self.program, "zkfc", "run", "--conf", str(self.conf.folder)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._listens, "our controller")
-
-    def _listens(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, f"the controller ended: {self.log_text()[-3000:]}"
-        return port_is_open((_HERE, self._port))
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.terminate()
-        return self.process.wait(_STOP_SECONDS)
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
-
-    def signal(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
+        self.spawn([*self.program, "zkfc", "run", "--conf", self.conf.folder])
+        self.await_ready(lambda: port_is_open((_HERE, self._port)))
 
     def log_text(self) -> str:
-        return self._log.read_text(errors="replace")
+        return self.log.read_text(errors="replace")
 
 
 class FailoverPair:

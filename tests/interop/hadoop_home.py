@@ -236,7 +236,7 @@ HADOOP_RELEASES = {
 def release_of(version: str) -> HadoopRelease:
     """Return the release of a version; an unknown version ends the test run with one sentence."""
     if version not in HADOOP_RELEASES:
-        raise SystemExit(f"{_VARIABLE}={version}: the tests know {', '.join(HADOOP_RELEASES)}")
+        raise SystemExit(f"{_VARIABLE}={version}: the tests support {', '.join(HADOOP_RELEASES)}")
     return HADOOP_RELEASES[version]
 
 

@@ -244,7 +244,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             if row.purged:
                 site.nn.conf.update(_PURGING)
             next(event, None)
-            # A daemon that makes checkpoints by period may make a checkpoint before all transactions are written.
+            # The period may trigger a checkpoint before all transactions are written.
             first = site.nn.images[-1]
             _go_on(row, site)
             newest = first if row.periodic else site.nn.images[-1]

@@ -233,7 +233,7 @@ def filled(served: Served) -> Writer:
 
 
 def tail(served: Served) -> None:
-    """Do the next writer's work on that journal."""
+    """Recover the journal with the next writer, and begin a segment."""
     writer = served.writer(epoch=3, committed=15)
     assert outcome(served.writer(epoch=2).begin) == "java.io.IOException"
     assert writer.begin() == 11

@@ -203,5 +203,5 @@ def test_check_with_a_standby(pair: HaPair, client_jvm: ClientJvm) -> None:
     pair.activate(client, "nn1")
     client.load(100, seed=9)
     with OurDaemon.standby(conf, "dfs.namenode.http-address.ns1.nn2"):
-        wait_until(lambda: pair.nn1.images[-1] > 0, "an image by transactions")
+        wait_until(lambda: pair.nn1.images[-1] > 0, "an image triggered by transactions")
         assert check(conf, "--deep") == dict.fromkeys(CHECK_NAMES, "OK")

@@ -100,13 +100,13 @@ def test_the_daemon_checkpoints_by_period_and_transactions(conf: HadoopConf, cli
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         client_jvm.of(conf).load(150)
         # the first checkpoint was due immediately, for another reason
-        wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image by transactions")
+        wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image triggered by transactions")
         # the reason is reported before the image exists
         wait_until(lambda: len(node.images) > 1, "the image at the NameNode")
     conf.update({"dfs.namenode.checkpoint.txns": "100000", "dfs.namenode.checkpoint.period": "2"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         newest = node.images[-1]
-        wait_until(lambda: node.images[-1] > newest, "an image by period")
+        wait_until(lambda: node.images[-1] > newest, "an image triggered by the period")
         assert daemon.status()["lastReason"] == "period"
 
 

@@ -86,7 +86,7 @@ def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair
         first = pair.nn1.images[-1]
         active.load(300, seed=2)
         # in this test, only the daemon rolls the active NameNode's log
-        wait_until(lambda: pair.nn1.images[-1] > first, "an image by transactions")
+        wait_until(lambda: pair.nn1.images[-1] > first, "an image triggered by transactions")
         assert daemon.status()["lastReason"] == "txns"
 
 

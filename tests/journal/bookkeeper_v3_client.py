@@ -21,7 +21,7 @@ _CODES = {status: code for code, status in STATUS.items()}
 
 
 def encode_request(asked: V3Request) -> bytes:
-    """Return the packet of `asked`; raises ValueError if the request is not supported."""
+    """Return the packet of `asked`; raise ValueError if the request is not supported."""
     message = pb.Request(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=asked.txn_id))
     if asked.priority is not None:
         message.header.priority = asked.priority

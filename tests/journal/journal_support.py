@@ -21,6 +21,16 @@ CORRUPT = RECORDED / "hadoop-2.7.3" / "corrupt"
 NEWEST = -67
 
 
+def segment_of(case: str) -> Path:
+    """Return the only segment of a recorded case."""
+    (path,) = (RECORDED / case / "before").glob("edits_*")
+    return path
+
+
+WHOLE = segment_of("hadoop-2.7.3/renames")
+NAME = WHOLE.name
+
+
 @functools.cache
 def recorded_segments() -> list[Path]:
     """Return every undamaged segment of both releases."""

@@ -205,7 +205,7 @@ class Simulation:
             content: bytes = host.node.serve(url)
         except NodeCrashedError as end:
             self.crash(name)
-            raise JavaIOError(f"{url} broke off") from end
+            raise JavaIOError(f"{url} was interrupted") from end
         return content
 
     def source(self, url: str) -> bytes:

@@ -22,7 +22,7 @@ SEGMENT = 40  # approximate number of transactions
 
 
 def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:
-    """Write as `write_to` does; raises JournalError when the quorum is lost."""
+    """Write as `write_to` does; raise JournalError when the quorum is lost."""
     write_to(open_quorum_journal(uri, user="hdfs", settings=settings), value, tell)
 
 

@@ -326,7 +326,7 @@ def test_unknown_metadata_is_preserved_or_changes_are_refused() -> None:
     for damaged, problem in (
         (text.replace(b"ensembleSize: 2", b"ensembleSize: 1"), "quorums of bookies: 1, 2 and 2"),
         (text.replace(b"firstEntryId: 0", b"firstEntryId: 1"), "begin with"),
-        (text.replace(b'  ensembleMember: "b:1"\n', b""), "without 2 bookies"),
+        (text.replace(b'  ensembleMember: "b:1"\n', b""), "number of bookies is not 2"),
         (text.replace(b"\t2", b"\t9"), "version 9"),
         (text.replace(b"\t2", b"\tx"), "not a number"),
         (text.replace(b"length: 0\n", b""), "missing"),

@@ -147,7 +147,7 @@ def test_malformed_text_of_a_protobuf_message_is_replaced():
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (framed(29, b"\x00\x01/x"), "left over"),
+        (framed(29, b"\x00\x01/x"), "contains . bytes? after its fields"),
         (framed(29, b"\x00\x03/x"), "OP_ALLOW_SNAPSHOT"),
         (framed(29, b"")[:5], "truncated"),
         (framed(29, b"\x00\x01/")[:-1], "truncated"),

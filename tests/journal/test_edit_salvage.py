@@ -66,20 +66,13 @@ def test_operations_after_damage_are_found_if_high_txid_bytes_change() -> None:
     assert op_follows(content, offsets[2], -63, first + 2)
 
 
-def test_gap_ends_the_intact_part() -> None:
+@pytest.mark.parametrize(("following", "lost"), [(5, (6, 8)), (2, (4, 8))])
+def test_gap_or_duplicate_ends_the_intact_part(following: int, lost: tuple[int, int]) -> None:
     ops = some_ops()
-    content = segment_bytes(ops[:3] + ops[5:])
-    found = examine_segment(content, first_txid=1)
+    found = examine_segment(segment_bytes(ops[:3] + ops[following:]), first_txid=1)
     assert isinstance(found.fault, TransactionGapError)
     assert found.last_txid == 3
-    assert [(run.first, run.last) for run in found.lost] == [(6, 8)]
-
-
-def test_duplicate_operation_ends_the_intact_part() -> None:
-    ops = some_ops()
-    found = examine_segment(segment_bytes(ops[:3] + ops[2:]), first_txid=1)
-    assert isinstance(found.fault, TransactionGapError)
-    assert [(run.first, run.last) for run in found.lost] == [(4, 8)]
+    assert [(run.first, run.last) for run in found.lost] == [lost]
 
 
 def test_finalized_segment_that_ends_early_has_a_fault() -> None:

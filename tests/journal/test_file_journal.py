@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from journal.file_journal import FileJournal
 from journal.journal import RecordBatch
 from journal.open_journal import open_journal
 from journal.segment_format import encode_header
+from tests.hadoop_common.lock_support import held_elsewhere
 from tests.journal.journal_support import count_of
 from tests.journal.wal_support import INFO, LAYOUT, delete, file_journal
 
@@ -126,19 +125,10 @@ def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) 
 
 
 def test_writer_in_a_second_process_is_refused(journal: FileJournal, tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from hadoop_common.storage_lock import StorageLock\n"
-        "with StorageLock(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+    with held_elsewhere(tmp_path) as other:
         with pytest.raises(JournalInUseError, match=f"held by {other.pid}@"):
             journal.recover(INFO)
         assert journal.segments(1) == []  # readers need no lock
-        other.communicate(b"")
     journal.recover(INFO)
 
 

@@ -165,9 +165,7 @@ ORDERED = [
 
 
 def test_copies_are_ranked_as_in_hadoop() -> None:
-    """This is the order of Hadoop's SegmentRecoveryComparator: a finalized copy first, then the later epoch, then the
-    longer copy.
-    """
+    """Hadoop's SegmentRecoveryComparator prefers a finalized copy, then the later epoch, then the longer copy."""
     for worse, better in itertools.combinations(ORDERED, 2):
         assert recovery_rank(worse) < recovery_rank(better)
     assert recovery_rank(held(3)) == recovery_rank(held(3))
@@ -283,9 +281,3 @@ def test_reason_for_a_refused_step(phase: Phase, event: Event, kind: type[Journa
     assert isinstance(error, kind)
     assert phase.value in str(error)
     assert error.hint
-
-
-# ---- addresses ----
-
-
-# ---- settings ----

@@ -134,7 +134,7 @@ class Spoiled:
 
 
 def refuse(content: bytes) -> bytes:
-    raise SegmentFetchError("it broke off")
+    raise SegmentFetchError("it was interrupted")
 
 
 def damage_third(content: bytes) -> bytes:

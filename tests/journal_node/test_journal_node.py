@@ -150,7 +150,7 @@ def test_close_also_releases_a_journal_that_is_being_opened() -> None:
 
 def test_a_writer_of_another_namespace_is_refused(node: JournalNode, writer: Writer) -> None:
     for other in (replace(NAMESPACE, namespace_id=7), replace(NAMESPACE, cluster_id="CID-other")):
-        with pytest.raises(JavaIOError, match="do not belong together"):
+        with pytest.raises(JavaIOError, match="the writer belongs to another namespace or cluster"):
             node.new_epoch(JOURNAL, other, 9)
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 1
 

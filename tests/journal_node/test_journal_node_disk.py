@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,14 @@ from typing import Any
 import pytest
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.storage_info import JOURNAL_NODE
 from hadoop_common.storage_lock import LOCK_FILE
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalNotFormattedError
 from hadoop_rpc.qjournal_values import SegmentState
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk, below
 from journal_node.node import JournalNode
+from tests.hadoop_common.lock_support import held_elsewhere
 from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted, logs
 from tests.journal_node.memory_disk import MemoryDisk
 
@@ -276,31 +276,16 @@ def test_promise_survives_a_failing_disk(tmp_path: Path, monkeypatch: pytest.Mon
     again.close()
 
 
-_HOLD = """
-import sys
-from pathlib import Path
-from hadoop_common.storage_lock import StorageLock
-with StorageLock(Path(sys.argv[1]), of=["JOURNAL_NODE"]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
 def test_folder_locked_by_another_process_is_refused(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path))
     formatted(node)
     assert (tmp_path / JOURNAL / LOCK_FILE).exists()
     node.close()
     assert not (tmp_path / JOURNAL / LOCK_FILE).exists()
-    command = [sys.executable, "-c", _HOLD, str(tmp_path / JOURNAL)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with held_elsewhere(tmp_path / JOURNAL, JOURNAL_NODE) as holder:
         again = JournalNode(below(tmp_path))
         with pytest.raises(JavaIOError, match=f"held by {holder.pid}@"):
             again.is_formatted(JOURNAL)
-        assert holder.stdin is not None
-        holder.stdin.close()
     assert again.is_formatted(JOURNAL)
     again.close()
 

@@ -94,7 +94,7 @@ def test_start_abandons_the_open_segment(node: JournalNode, writer: Writer) -> N
     writer.start(4)
     with pytest.raises(JournalOutOfSyncError):
         writer.write(1, 4, 4)
-    with pytest.raises(IllegalStateError, match="exists with other transactions than 1"):
+    with pytest.raises(IllegalStateError, match="exists with transactions other than 1"):
         writer.start(1)
     assert logs(node) == [(1, 3, True)]
 

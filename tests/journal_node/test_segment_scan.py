@@ -88,6 +88,3 @@ def test_layouts_without_frames_are_decoded() -> None:
 
 def _summed(data: bytes, size: int) -> list[tuple[bytes, int]]:
     return [(data[i : i + size], crc32(data[i : i + size])) for i in range(0, len(data), size)]
-
-
-# ---- the cache ----

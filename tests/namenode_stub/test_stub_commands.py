@@ -40,7 +40,7 @@ def test_a_second_format_requires_force(confs: tuple[HadoopConf, HadoopConf]) ->
     first, _ = confs
     assert "formatted, cluster CID-" in invoke(first, "format").output
     again = refusal(invoke(first, "format"))
-    assert ("formatted already" in again.message, again.exit_code) == (True, ExitCode.STORAGE)
+    assert ("already formatted" in again.message, again.exit_code) == (True, ExitCode.STORAGE)
     assert "--force" in again.hint
     assert invoke(first, "format", "--force").exit_code == 0
 
@@ -52,7 +52,7 @@ def test_a_bootstrap_without_an_active_namenode_is_refused(confs: tuple[HadoopCo
     assert "no image to start from" in nobody.message
     assert not (second.name_dir / "current").exists()
     occupied = refusal(invoke(first, "bootstrap-standby"))
-    assert ("formatted already" in occupied.message, "--force" in occupied.hint) == (True, True)
+    assert ("already formatted" in occupied.message, "--force" in occupied.hint) == (True, True)
 
 
 def test_a_transition_without_a_running_namenode_fails(confs: tuple[HadoopConf, HadoopConf]) -> None:

@@ -41,7 +41,7 @@ def test_a_formatted_directory_contains_only_the_root(tmp_path: Path, layout: in
 def test_format_refuses_formatted_directories(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     before = inspect(config.image_directories[0])
-    with pytest.raises(StorageError, match="formatted already"):
+    with pytest.raises(StorageError, match="already formatted"):
         format_storage([tmp_path / "new"], [tmp_path / "shared"], new_storage_info(-67))
     assert inspect(config.image_directories[0]) == before
     assert not (tmp_path / "new").exists()

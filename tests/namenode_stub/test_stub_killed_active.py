@@ -87,7 +87,7 @@ def test_acknowledged_changes_of_a_killed_namenode_survive_the_takeover(
     site: Site, writing: Callable[[OurNameNode, str], Writers]
 ) -> None:
     again = site.nn1.command("format")
-    assert (again.code, "formatted already" in again.err) == (6, True)
+    assert (again.code, "already formatted" in again.err) == (6, True)
     refused = site.nn2.call("mkdirs", path="/refused")
     assert (refused[0], "is a standby" in refused[1]) == (503, True)
     writers = writing(site.nn1, "first").start(acknowledged=100)

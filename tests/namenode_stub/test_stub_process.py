@@ -32,7 +32,7 @@ def test_a_second_format_and_a_second_stub_are_refused(tmp_path: Path) -> None:
     again = stub("format", "--conf", conf)
     _, err = again.communicate(timeout=600)
     assert again.returncode == 6
-    assert "formatted already" in err
+    assert "already formatted" in err
     with NameNodeStub(stub_config(Configuration.load(conf, environment={}))):
         second = stub("run", "--conf", conf)
         _, err = second.communicate(timeout=600)

@@ -35,8 +35,8 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
             "nn: does not need the image at txid 7",
         ),
         (
-            TargetState(address="nn", txid=7, result="failed", failures=2, error="it broke off"),
-            "nn: failed transfers since the last success: 2, it broke off",
+            TargetState(address="nn", txid=7, result="failed", failures=2, error="it was interrupted"),
+            "nn: failed transfers since the last success: 2, it was interrupted",
         ),
         (
             TargetState(address="nn", result="standby", state="standby"),
@@ -55,14 +55,14 @@ def test_status_line_of_a_namenode(target: TargetState, message: str) -> None:
 
 def test_status_names_the_leader_of_several_daemons() -> None:
     leader = LeaderState(lock="zk:2181", claim="following", leader="host2:9868")
-    assert ("leadership", "stands by, host2:9868 is the leader") in lines(leader=leader)
+    assert ("leadership", "is not the leader; host2:9868 is the leader") in lines(leader=leader)
     assert "leadership" not in dict(lines())
 
 
 def test_status_of_shadow_mode() -> None:
     assert dict(lines(shadow=ShadowState()))["shadow mode"] == "0 of 0 equal in 7 days"
     compared = ShadowState(compared=2, equal=1, compared_at=NOW - 60, txid=9)
-    assert dict(lines(shadow=compared))["shadow mode"].startswith("1 of 2 equal in 7 days, the last one at txid 9, ")
+    assert dict(lines(shadow=compared))["shadow mode"].startswith("1 of 2 equal in 7 days, the last image at txid 9, ")
 
 
 def test_status_without_any_known_transaction() -> None:
@@ -83,7 +83,7 @@ def test_status_lines_of_the_last_checkpoint() -> None:
     record = CheckpointRecord(saved_at=NOW - 60, saved_txid=9, last_reason="txns", last_seconds=seconds)
     found = dict(lines(image_txid=9, record=record))
     assert found["last took"] == "fetch 2.0 s, load 1.0 s, replay 3.0 s, save 4.0 s, upload 0.5 s"
-    assert found["image"].endswith("(by transactions)")
+    assert found["image"].endswith("(by the number of transactions)")
 
 
 def test_time_of_another_image_is_not_shown() -> None:

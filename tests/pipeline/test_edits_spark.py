@@ -35,9 +35,3 @@ def test_an_error_keeps_its_type(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="no segment contains txid") as caught:
         read_edits(spark, str(BASIC), from_txid="1").count()
     assert isinstance(typed_error(caught.value), TransactionGapError)
-
-
-def test_lists_and_patterns_of_segments_are_read(spark: SparkSession) -> None:
-    expected = [row["txid"] for row in rows(BASIC)]
-    edits = spark.read.format("hdfs_edits").option("columns", "txid").load([str(BASIC), f"{BASIC}/edits_*"])
-    assert sorted(row.txid for row in edits.collect()) == expected

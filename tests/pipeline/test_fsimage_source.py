@@ -205,43 +205,6 @@ def test_the_schema_equals_that_of_the_table(spark: SparkSession) -> None:
     assert read_image(spark, str(MEDIUM)).schema == READER.table.spark_schema()
 
 
-# ---- several images, SQL -------------------------------------------------------------------------------------
-
-
-def test_lists_and_patterns_read_several_images(spark: SparkSession, tmp_path: Path) -> None:
-    expected = {}
-    for case in ("hadoop-2.7.3/unicode", "hadoop-3.4.1/snapshots-basic"):
-        image = image_of(case)
-        folder = tmp_path / case.replace("/", "-") / "current"
-        folder.mkdir(parents=True)
-        for path in (image, image.with_name(f"{image.name}.md5")):
-            shutil.copy(path, folder / path.name)
-        expected[str(folder / image.name)] = len(read(image, tmp_path / "scratch", ("id",)))
-    read_several = spark.read.format("fsimage").option("columns", "image,id")
-    folders = [str(Path(image).parent) for image in expected]
-    for frame in (
-        read_several.load([*folders, folders[0]]),
-        read_several.load(f"{tmp_path}/hadoop-*/current/fsimage_*"),
-        read_several.load(f"file://{tmp_path}/{{hadoop-2.7.3-unicode,hadoop-3.4.1-*}}"),
-        read_several.load(f"viewfs://files{tmp_path}/hadoop-[23]*/current/fsimage_*"),
-    ):
-        found = {row["image"]: row["count"] for row in frame.groupBy("image").count().collect()}
-        named = expected if str(tmp_path) in next(iter(found)) else {Path(at).name: n for at, n in expected.items()}
-        assert found == named
-    assert spark.read.format("fsimage").option("columns", "image").load(folders).count() == sum(expected.values())
-    with pytest.raises(SourceFileError, match="no fsimage in"):
-        spark.read.format("fsimage").load(f"{tmp_path}/*/nothing*").count()
-
-
-def test_a_file_whose_name_looks_like_a_pattern_is_one_image(spark: SparkSession, tmp_path: Path) -> None:
-    image = tmp_path / "[a]" / MEDIUM.name
-    image.parent.mkdir()
-    shutil.copy(MEDIUM, image)
-    frame = spark.read.format("fsimage").load(str(image))
-    assert "image" not in frame.columns
-    assert frame.count() > 1000
-
-
 def test_views_have_comments_and_tables_are_refused(spark: SparkSession) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW inodes USING fsimage OPTIONS (path '{MEDIUM}')")
     comments = {row.col_name: row.comment for row in spark.sql("DESCRIBE inodes").collect()}

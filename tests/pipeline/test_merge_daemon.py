@@ -153,34 +153,24 @@ def test_a_checkpoint_is_made_on_spark_and_uploaded(node: NamenodeDouble, tmp_pa
 
 
 @pytest.mark.deep
-def test_a_killed_java_fails_only_one_attempt(node: NamenodeDouble, tmp_path: Path) -> None:
-    with running(tmp_path, node, free_tasks=2) as daemon:
-        victim = daemon.waiting_java()
-        victim.kill()
-        (daemon.gate / "open").touch()
-        daemon.check_done(node)
-        message = daemon.stop()
-    errors = [line for line in message.splitlines() if " ERROR " in line]
-    assert len(errors) == 1, message
-    assert "JVM ended" in errors[0]
-    assert "Exception while sending command" not in message
-
-
-@pytest.mark.deep
-def test_a_killed_merge_process_fails_only_one_attempt(node: NamenodeDouble, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("victim", "error"), [("java", "JVM ended"), ("merge process", "the merge process was killed by SIGKILL")]
+)
+def test_a_killed_process_fails_only_one_attempt(node: NamenodeDouble, tmp_path: Path, victim: str, error: str) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         java = daemon.waiting_java()
         merging = java.parent()
         assert merging is not None
         assert merging.ppid() == daemon.process.pid
-        merging.kill()
+        (java if victim == "java" else merging).kill()
         (daemon.gate / "open").touch()
         daemon.check_done(node)
         assert not java.is_running()
         message = daemon.stop()
     errors = [line for line in message.splitlines() if " ERROR " in line]
     assert len(errors) == 1, message
-    assert "the merge process was killed by SIGKILL" in errors[0]
+    assert error in errors[0]
+    assert "Exception while sending command" not in message
 
 
 @pytest.mark.deep

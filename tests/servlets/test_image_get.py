@@ -60,10 +60,6 @@ def test_the_older_getimage_servlet_is_supported(served):
     assert requests.put(served.url + "/getimage", data=b"x", timeout=600).status_code == 405
 
 
-def test_storage_info_may_be_missing(served):
-    assert get(served, getimage="1", txid=str(OLD_TXID)).status_code == 200
-
-
 def test_the_latest_image_is_sent(served):
     shutil.copy(NEW_IMAGE, served.store.directories[0])
     answer = get(served, getimage="1", txid="latest")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from checkpointer.errors import RoleGaveUpError
+from checkpointer.errors import RoleGaveUpError, TransferError
 from checkpointer.roles.backup.folders import FailedFolders
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
@@ -23,11 +24,13 @@ from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import MergeResult, WarmNamespace
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import RecurringFault, with_next
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RemoteError, RpcConnectionError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointCommand, CheckpointSignature
+from journal.errors import is_damage
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
@@ -52,7 +55,7 @@ class _CheckpointEnd:
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if the NameNode has the image that it expects.
+        """End the checkpoint at the NameNode if the NameNode has received the expected image.
 
         If the NameNode is unreachable, a later call retries. A refused call is not retried.
         """
@@ -112,7 +115,7 @@ class BackupCheckpoints:
             self.upkeep.adopt(signature)
             self.upkeep.check_past()
             target = signature.current_segment_txid - 1
-            self.upkeep.on_intact_image(partial(self.follower.reach, target, observer))
+            self._reach(target, observer)
             self._assure(target, observer)
             return self._save(observer, config)
         finally:
@@ -142,6 +145,33 @@ class BackupCheckpoints:
         self._ending.started(command)
         return command.signature
 
+    def _reach(self, target: int, observer: Observer) -> None:
+        """Apply all edits up to `target`. If the NameNode's copy of a segment is damaged, continue from the NameNode's
+        image if this image makes the segment unnecessary.
+
+        Raises:
+            HdfsError: see `BackupFollower.reach`.
+        """
+        reach = partial(self.follower.reach, target, observer)
+        try:
+            self.upkeep.on_intact_image(reach)
+        except TransferError as fault:
+            cause, applied = fault.__cause__, self.namespace.last_txid
+            if cause is None or not is_damage(cause) or not self.namespace.usable:
+                raise
+            newest = self.link.newest_image_txid()
+            if newest <= applied:
+                raise
+            verdict = self.past.check(deep=True)
+            if verdict.lost:
+                self.upkeep.start_over(verdict)
+            elif verdict.holds:
+                _LOG.warning("%s; the NameNode's image at txid %d replaces this node's namespace", fault, newest)
+                self.follower.forget_image()
+            else:
+                raise
+            reach()
+
     def _assure(self, target: int, observer: Observer) -> None:
         """Check that the namespace belongs to the NameNode's present past; otherwise start over from the NameNode's
         image.
@@ -154,7 +184,7 @@ class BackupCheckpoints:
         started_over = verdict.lost
         if started_over:
             self.upkeep.start_over(verdict)
-        recovered = verdict.holds and self._has_image_of_another_process()
+        recovered = verdict.holds and self._is_superseded()
         if recovered:
             self.follower.forget_image()
         if started_over or recovered:
@@ -168,19 +198,26 @@ class BackupCheckpoints:
         if not started_over:
             self.upkeep.reset_start_over_limit()
 
-    def _has_image_of_another_process(self) -> bool:
-        """Return whether the NameNode was restarted after our newest image, and has a newer image.
+    def _is_superseded(self) -> bool:
+        """Return whether the NameNode may have been restarted after our newest image, and has a newer image, or another
+        image at the same txid.
 
         `namenode -recover` saves an image without transactions that could not be read or applied, but the segments
         still contain these transactions. Therefore, only the NameNode's image shows its namespace.
         """
-        ours, newest = self.storage.latest_image(), self.link.newest_image_txid()
-        if newest <= ours.txid or not self.past.of_another_process(ImageId(ours.txid, image_md5(ours.path))):
+        newest = self.link.newest_image_txid()
+        if not self.past.is_superseded(self._own_image(newest), newest):
             return False
-        _LOG.info(
-            "the NameNode was restarted and has an image at txid %d, which replaces this node's namespace", newest
-        )
+        _LOG.info("the NameNode may have been restarted; its image at txid %d replaces this node's namespace", newest)
         return True
+
+    def _own_image(self, txid: int) -> ImageId:
+        """Return our image at `txid` even if it cannot be loaded, or else our newest usable image."""
+        for folder in self.storage.current_folders():
+            with suppress(HdfsError):
+                return ImageId(txid, image_md5(folder / image_name(txid)))
+        ours = self.storage.latest_image()
+        return ImageId(ours.txid, image_md5(ours.path))
 
     def _save(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
         folders = self.storage.current_folders()
@@ -225,5 +262,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if the images up to `settled_txid` include the image that it expects."""
+        """End the checkpoint at the NameNode if the images up to `settled_txid` include the expected image."""
         self._ending.end(self.link, self.storage.storage_info(), settled_txid)

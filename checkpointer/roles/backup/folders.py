@@ -13,11 +13,10 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import revise
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
-from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
-from hadoop_rpc.errors import RpcConnectionError, RpcError
+from hadoop_rpc.errors import RpcConnectionError, RpcError, RpcTimeoutError
 from site_config.keys import NAME_DIR
 
 _LOG = logging.getLogger(__name__)
@@ -104,24 +103,24 @@ def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
     """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks the
     namespace.
 
-    Also refuse directories that may be those of a stopped NameNode on this host, which could not start while this node
-    uses them. A running NameNode holds the locks of its directories, so these are not its own.
-
     Raises:
-        StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode, or may be
-            the NameNode's own.
+        StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.
     """
     try:
         theirs = link.namespace().storage_info
     except RpcError as error:
-        if isinstance(error, RpcConnectionError) and link.is_on_this_host() and not storage.held:
-            roots = ", ".join(map(str, storage.roots))
-            raise StorageError(
-                f"{roots} may be the storage of the NameNode at {link.address}, which is on this host and does not "
-                f"answer: this node has never used the images there",
-                hint=f"If it is the NameNode's storage, set {NAME_DIR.name} of the backup node to a separate "
-                "directory. If a backup node of Hadoop used it, this node can use it once the NameNode answers.",
-            ) from error
         _LOG.warning("the NameNode's namespace cannot be queried: %s", error)
+        # a NameNode that does not answer in time still holds the locks of its directories
+        is_down = isinstance(error, RpcConnectionError) and not isinstance(error, RpcTimeoutError)
+        if is_down and link.is_on_this_host() and not storage.held:
+            # only a warning, because a copy or a moved mount point looks the same
+            _LOG.warning(
+                "%s may be the storage of the NameNode at %s, which is on this host and cannot start while this node "
+                "uses its storage; next: if so, set %s of the backup node to a separate directory, and restart the "
+                "backup node",
+                ", ".join(map(str, storage.roots)),
+                link.address,
+                NAME_DIR.name,
+            )
     else:
         check_same_namespace(theirs, storage.storage_info(), link.address)

@@ -231,7 +231,8 @@ class NamenodeLink:
         except OSError as fault:
             raise CheckpointError(
                 f"cannot reach the NameNode at {self.address}: {fault}",
-                hint="Check its host name, or set dfs.namenode.backup.address to an address that it can reach.",
+                hint="Check the NameNode's host name, or set dfs.namenode.backup.address to an address that the "
+                "NameNode can reach.",
             ) from fault
 
 

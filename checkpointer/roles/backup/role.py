@@ -33,7 +33,6 @@ from checkpointer.set_back.start_over import LostPast
 from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
-from checkpointer.storage.disk_space import require_space
 from checkpointer.transfer.upload_target import Upload
 from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.errors import CheckpointError
@@ -46,6 +45,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.throttle import Throttle
 from hadoop_common.transfer_counter import TransferCounter
+from hadoop_rpc.errors import RpcError
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import access_checked
@@ -175,6 +175,7 @@ class BackupRole(StoredRole):
             ProvenanceStore(self._storage.current_folders),
             lambda: held_images(self._storage.current_folders()),
             lambda last: self._witness(link),
+            partial(_newest_image, link),
         )
         self._take_storage(link, past, cancelled)
         resources.callback(self._namespace.close)
@@ -284,6 +285,7 @@ class BackupRole(StoredRole):
     # ---- observation ---------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
+        self._storage.refuse_unfinished()
         return local_segments(self.image_folders())
 
     def alarms(self) -> Sequence[str]:
@@ -304,10 +306,11 @@ class BackupRole(StoredRole):
         )
 
     def progress(self) -> Progress:
-        image = self._storage.latest_image()
-        newest = max(
-            image.txid, self._parts.receiver.position().last_txid, self._parts.upkeep.namenode_txid, self._asked_txid
-        )
+        image = self._usable_image()
+        newest = max(self._parts.upkeep.namenode_txid, self._asked_txid)
+        if image is None:
+            return Progress(-1, newest, None)
+        newest = max(newest, image.txid, self._parts.receiver.position().last_txid)
         return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -354,7 +357,7 @@ class BackupRole(StoredRole):
         """
         with self._work:
             # check this before the NameNode begins a segment for the checkpoint
-            require_space(self._storage.roots, self._storage.latest_image().path)
+            self._storage.require_space()
             return self._parts.checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
@@ -373,6 +376,7 @@ class BackupRole(StoredRole):
         self._parts.checkpoints.end(self._settled_txid)
 
     def _confirm(self, image: Path, txid: int) -> None:
+        self._storage.refuse_unfinished()
         self._parts.checkpoints.confirm(image, txid)
 
     def _witness(self, link: NamenodeLink) -> NamenodeWitness:
@@ -387,6 +391,14 @@ class BackupRole(StoredRole):
     @property
     def _settled_txid(self) -> int:
         return self._uploader.targets[0].txid
+
+
+def _newest_image(link: NamenodeLink) -> int | None:
+    """Return the txid of the NameNode's newest image; None if the NameNode does not answer."""
+    try:
+        return link.newest_image_txid()
+    except RpcError:
+        return None
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:

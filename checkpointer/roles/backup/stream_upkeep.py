@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -40,7 +41,8 @@ from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next, without_numbers
-from hadoop_rpc.errors import RpcConnectionError, SafeModeError
+from hadoop_common.storage_info import StorageInfo
+from hadoop_rpc.errors import RpcConnectionError, RpcError, SafeModeError
 from hadoop_rpc.namenode_protocol import CheckpointSignature
 from image_format.errors import ImageFormatError, ImageStorageError
 
@@ -229,7 +231,7 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
-        """Return the namespace to a running stream immediately; without a stream, the next check does this."""
+        """Return the namespace to a running stream immediately; if no stream is running, the next check returns it."""
         if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
@@ -309,6 +311,10 @@ class StreamUpkeep:
         self._unfinished = wanted
         self.receiver.release_namespace(cause)
         try:
+            # another namespace changes no file; a NameNode that does not answer does not delay the record
+            with suppress(RpcError):
+                self._check_namespace()
+            self.storage.begin_start_over(wanted.folder, cause)
             txid = self.link.newest_image_txid()
             self._start_over_limiter.check(txid, cause)
             # A NameNode that was rolled back sends its image only to nodes with its current VERSION.
@@ -337,8 +343,7 @@ class StreamUpkeep:
             StorageError: the NameNode has another namespace.
             HdfsError: the NameNode does not answer.
         """
-        theirs, ours = self.link.namespace().storage_info, self.storage.storage_info()
-        check_same_namespace(theirs, ours, self.link.address)
+        theirs, ours = self._check_namespace(), self.storage.storage_info()
         # During a rolling upgrade, some releases report the layout of their software.
         if theirs.c_time != ours.c_time:
             _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
@@ -346,8 +351,14 @@ class StreamUpkeep:
             self.receiver.use(theirs, self.storage.current_folders())
             self.follower.forget_image()
 
+    def _check_namespace(self) -> StorageInfo:
+        """Return the NameNode's VERSION; raise StorageError if the NameNode has another namespace."""
+        theirs = self.link.namespace().storage_info
+        check_same_namespace(theirs, self.storage.storage_info(), self.link.address)
+        return theirs
+
     def reset_start_over_limit(self) -> None:
-        """Allow this node to start over without a delay again, because its state was proven."""
+        """Allow the next start-over without a delay, because the state of this node was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------

@@ -7,22 +7,27 @@ that image are not merged. The archive would have a gap there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.secondary.fetch import Fetcher
 from checkpointer.roles.secondary.set_back import SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.set_back.proof import Witness
-from checkpointer.transfer.common import TransferCancelledError
+from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import segment_name
+from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.namenode_protocol import EditLogManifest
 
 _LOG = logging.getLogger(__name__)
+_GAP_HINT = (
+    "No action is needed for checkpoints. Increase dfs.namenode.num.extra.edits.retained of the NameNode, so that it "
+    "keeps edits longer."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +44,20 @@ class _WantedEdits:
 class ArchiveEdits:
     """Fetcher of edits that only the archive needs. Only one thread at a time may use it.
 
-    The edits are fetched after the upload, because a checkpoint must not wait for them. The process of the archive
-    accepts segments in any order. A fault is only logged; the next checkpoint also fetches the missing segments.
+    The edits are fetched before the upload, because the NameNode purges them once it has our image. The process of the
+    archive accepts segments in any order. A fault does not prevent the upload; the next call retries.
     """
 
     fetcher: Fetcher
     storage: SecondaryStorage
     past: SecondaryPast
     _wanted: _WantedEdits | None = field(init=False, default=None)
-    # whether `fetch` has not ended since the last checkpoint
-    _due: bool = field(init=False, default=False)
+    # end of the last gap that was logged
+    _last_gap: int = field(init=False, default=-1)
+    _fault: RecurringFault = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fault = RecurringFault(_LOG, "edits for the archive were fetched")
 
     def want(self, base_txid: int, info: StorageInfo) -> None:
         """Determine the edits up to the NameNode's image at `base_txid` that the archive needs.
@@ -58,7 +67,7 @@ class ArchiveEdits:
         try:
             images, held = self.storage.held_images(), self.storage.segments()
         except (HdfsError, OSError) as fault:
-            _LOG.warning("edits before the NameNode's image are not fetched for the archive: %s", error_text(fault))
+            self._failed(fault)
             return
         first = min([*(each.txid + 1 for each in images), *(each.first for each in held)], default=base_txid + 1)
         # an image was made from segments of the NameNode's past
@@ -66,31 +75,34 @@ class ArchiveEdits:
         compared = max(made, default=-1)
         if (before := self._wanted) is not None:
             first, compared = min(first, before.first), min(compared, before.compared)
-        self._wanted, self._due = _WantedEdits(first, compared, base_txid, info), True
+        self._wanted = _WantedEdits(first, compared, base_txid, info)
 
     def forget(self) -> None:
         """Forget the wanted edits, because our images and edits belong to a lost past."""
-        self._wanted, self._due = None, False
+        self._wanted, self._last_gap = None, -1
+        self._fault.forget()
 
     def fetch(
         self, manifest: Callable[[int], EditLogManifest], witness: Witness, cancelled: Callable[[], bool]
     ) -> None:
         """Fetch the wanted segments that are missing, and segments that belong to another past.
 
-        After a cancellation, the next call continues.
+        After a fault or a cancellation, which is only logged, the next call continues.
 
         Args:
             manifest: returns the NameNode's segments from a txid on.
         """
-        if self._wanted is None or not self._due:
+        if self._wanted is None:
             return
         try:
-            if self._fetch(self._wanted, manifest, witness, cancelled):
-                self._wanted = None
+            self._fetch(self._wanted, manifest, witness, cancelled)
         except (TransferCancelledError, CheckpointCancelledError) as error:
             _LOG.info("edits for the archive will be fetched later: %s", error.message)
-            return
-        self._due = False
+        except (HdfsError, OSError) as fault:
+            self._failed(fault)
+        else:
+            self._wanted = None
+            self._fault.ended()
 
     def _fetch(
         self,
@@ -98,28 +110,49 @@ class ArchiveEdits:
         manifest: Callable[[int], EditLogManifest],
         witness: Witness,
         cancelled: Callable[[], bool],
-    ) -> bool:
-        """Return whether all wanted segments of the NameNode are stored."""
-        try:
-            held = {(each.first, each.last) for each in self.storage.segments()}
-            logs = manifest(wanted.first).logs if wanted.first <= wanted.last else ()
-        except CheckpointCancelledError:
-            raise
-        except (HdfsError, OSError) as fault:
-            _LOG.warning("edits before the NameNode's image are not fetched for the archive: %s", error_text(fault))
-            return False
-        complete = True
-        for log in logs:
-            if log.in_progress or not wanted.first <= log.first <= log.last <= wanted.last:
+    ) -> None:
+        """Fetch the wanted segments of the NameNode.
+
+        Raises:
+            HdfsError, OSError: not all of them are stored. A segment that cannot be fetched does not prevent the fetch
+                of the others, unless the connection or our storage fails.
+        """
+        if wanted.first > wanted.last:
+            return
+        held = {(each.first, each.last) for each in self.storage.segments() if each.last is not None}
+        theirs = [log for log in manifest(wanted.first).logs if not log.in_progress]
+        self._report_gaps(wanted, [*held, *((log.first, log.last) for log in theirs)])
+        refusal: TransferError | None = None
+        for log in theirs:
+            if not wanted.first <= log.first <= log.last <= wanted.last:
                 continue
             if log.last <= wanted.compared and (log.first, log.last) in held:
                 continue
             try:
                 self.fetcher.supply(log, wanted.info, witness, cancelled)
-            except (TransferCancelledError, CheckpointCancelledError):
+            except (TransferCancelledError, TransferInterruptedError):
                 raise
-            except (HdfsError, OSError) as fault:
-                complete = False
-                name = segment_name(log.first, log.last)
-                _LOG.warning("%s is not fetched for the archive, which may lack it: %s", name, error_text(fault))
-        return complete
+            except TransferError as fault:
+                refusal = refusal or fault
+        if refusal is not None:
+            raise refusal
+
+    def _report_gaps(self, wanted: _WantedEdits, present: Sequence[tuple[int, int]]) -> None:
+        """Log the wanted transactions that no segment contains; `present` contains the bounds of segments."""
+        expected = wanted.first
+        relevant = sorted(each for each in present if each[0] <= wanted.last)
+        for first, last in [*relevant, (wanted.last + 1, wanted.last + 1)]:
+            if first > expected and first - 1 > self._last_gap:
+                self._last_gap = first - 1
+                _LOG.warning(
+                    "the archive may lack the transactions %d to %d, which the NameNode no longer lists; next: %s",
+                    expected,
+                    first - 1,
+                    _GAP_HINT,
+                )
+            expected = max(expected, last + 1)
+
+    def _failed(self, fault: Exception) -> None:
+        problem = f"the archive may lack edits before the NameNode's image: {error_text(fault)}"
+        hint = fault.hint if isinstance(fault, HdfsError) else ""
+        self._fault.occurred(problem, hint=hint, level=logging.WARNING)

@@ -464,17 +464,14 @@ class SecondaryRole:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode, unless it has this image or a newer image; then fetch edits that only
-        the archive needs.
+        """Offer our newest image to the NameNode, unless it has this image or a newer image. Before, fetch edits that
+        only the archive needs.
 
         Raises:
             StorageError: the NameNode has another namespace, or has lost the image's past; the image is not offered.
             CheckpointCancelledError: `cancelled()` became true during the offer.
         """
-        yield from self._offer(cancelled, began, force=force)
         self._archive_edits.fetch(self._manifest(cancelled), self._witness(cancelled), cancelled)
-
-    def _offer(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         newest = self._storage.latest_image()
         if newest is None or self._config.shadow:
             return

@@ -65,7 +65,7 @@ class EditSource(Protocol):
         """
 
     def update_finalized(self, from_txid: int) -> None:
-        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` finds it.
+        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` itself finds this end.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed.
@@ -87,7 +87,8 @@ class EditSource(Protocol):
         """
 
     def files(self) -> list[EditLogSegment]:
-        """Return the segments that are files on this node, to serve and display them; empty for other journals.
+        """Return the segments that this node can serve and display, because they are local files; an empty list if the
+        edits are not in a shared directory.
 
         Raises:
             StorageError: the files cannot be listed.

@@ -37,7 +37,7 @@ class FinalizedFile:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Yield operations `from_txid` to `last`; raises the same errors as `read_ops`."""
+        """Yield operations `from_txid` to `last`; raise the same errors as `read_ops`."""
         return read_ops(self.segment, from_txid=from_txid)
 
     def transactions(self, from_txid: int) -> SegmentTransactions:

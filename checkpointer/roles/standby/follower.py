@@ -34,7 +34,7 @@ from checkpointer.roles.standby.lag_watch import LagWatch
 from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
-from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
+from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch
 from checkpointer.set_back.proof import DAMAGE_HINT
 from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.set_back.start_over import LostPast, StartOverLimiter
@@ -129,6 +129,7 @@ class JournalFollower:
             ProvenanceStore(storage.current_folders),
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
+            nodes.active_image_txid,
         )
         self._on_start_over = on_start_over
         self._start_over_limiter = StartOverLimiter(clock)
@@ -405,16 +406,8 @@ class JournalFollower:
                 started over without success.
             HdfsError: the active NameNode's image could not be fetched.
         """
-        active = self._nodes.active_version()
-        if active is None:
-            raise StorageError(
-                f"{reason}; this node will start over once a NameNode is active",
-                hint="Find out from the logs of NameNodes and failover controllers why no NameNode is active.",
-            )
+        active = self._replacement.begin(self._nodes.active_version(), cause=reason, folder=folder)
         self._start_over_limiter.check(active.image_txid, reason)
-        decide_version_action(
-            self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
-        )
         aside, info = self._replacement.start_over(active, observer.cancelled, cause=reason, folder=folder)
         self._start_over_limiter.started_over(active.image_txid)
         self._storage.write_version(info)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.namenodes import NameNodes
-from checkpointer.roles.standby.version import ActiveVersion, VersionAction
+from checkpointer.roles.standby.version import ActiveVersion, VersionAction, decide_version_action
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
+from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
@@ -229,6 +230,25 @@ class ImageReplacement:
         aside, info = self.start_over(active, cancelled, cause=cause) if fetches else ([], active.info)
         self.storage.write_version(info)
         return aside
+
+    def begin(self, active: ActiveVersion | None, *, cause: str, folder: str) -> ActiveVersion:
+        """Record that our images, if any, are not used for the reason `cause`; return the active NameNode.
+
+        Raises:
+            StorageError: the active NameNode has another namespace, and nothing is recorded; or no NameNode is active.
+        """
+        if active is not None:
+            decide_version_action(
+                self.storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
+            )
+        if self.storage.is_formatted():
+            self.storage.begin_start_over(folder, cause)
+        if active is None:
+            raise StorageError(
+                f"{cause}; this node will start over once a NameNode is active",
+                hint="Find out from the logs of NameNodes and failover controllers why no NameNode is active.",
+            )
+        return active
 
     def start_over(
         self, active: ActiveVersion, cancelled: Callable[[], bool], *, cause: str, folder: str = LOST_PAST

@@ -34,7 +34,7 @@ class SharedJournalEdits:
         confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
             raises StorageError if the journal belongs to another namespace. The reader calls it until it first returns
             True.
-        journal_nodes: returns the last responses of the JournalNodes; None for other journals.
+        journal_nodes: returns the last responses of the JournalNodes; None if the edits are not on JournalNodes.
         batch: number of transactions of the open segment from which a response may be incomplete; None if responses are
             always complete.
     """

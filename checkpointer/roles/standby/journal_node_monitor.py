@@ -1,7 +1,7 @@
 """Last responses of each JournalNode of a quorum to a reader, recorded during its calls.
 
-The log contains a line when the failures of a node begin, and when they end: as long as a majority answers, nothing
-else in the log shows that a node is missing.
+The log contains a line when the failures of a node begin, and when they end. While a majority answers, nothing else in
+the log shows that a node is missing.
 """
 
 from __future__ import annotations

@@ -79,6 +79,15 @@ class _NameNodeClients:
         self.administration.close()
 
 
+def _start_time(http_address: str) -> int | None:
+    """Return the start time of a NameNode's process, in ms since the epoch; None if it is unknown."""
+    try:
+        return ask_start_time(http_address, timeout=_STATE_TIMEOUT)
+    except TransferError as error:
+        _LOG.debug("%s does not report when it started: %s", http_address, error)
+        return None
+
+
 class NameNodes:
     """All other NameNodes of the nameservice. Any thread may call any method.
 
@@ -175,6 +184,13 @@ class NameNodes:
                     return self._ask(node, "version", node.version)
         return None
 
+    def active_image_txid(self) -> int | None:
+        """Return the txid of the active NameNode's newest image; None if no NameNode is active or the active NameNode
+        does not answer.
+        """
+        active = self.active_version()
+        return None if active is None else active.image_txid
+
     def active_txid(self) -> int | None:
         """Return the newest transaction of the active NameNode (the maximum if there are several), or None if no
         NameNode is active.
@@ -222,21 +238,13 @@ class NameNodes:
 
     def lives(self) -> Mapping[str, int]:
         """Return the known start times of the NameNodes' processes, in ms since the epoch, by address."""
-
-        def ask(node: _NameNodeClients) -> int | None:
-            try:
-                return ask_start_time(node.http_address, timeout=_STATE_TIMEOUT)
-            except TransferError as error:
-                _LOG.debug("%s does not report when it started: %s", node.http_address, error)
-                return None
-
-        return self._ask_all(ask)
+        return self._ask_all(lambda node: _start_time(node.http_address))
 
     def active_life(self) -> tuple[str, int] | None:
         """Return the active NameNode's address and the start time of its process; None if they are unknown."""
         active = self.active_version()
-        found = None if active is None else self.lives().get(active.address)
-        return None if active is None or found is None else (active.address, found)
+        began = None if active is None else _start_time(active.http_address)
+        return None if active is None or began is None else (active.address, began)
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
         """Return the rolling upgrade that the active NameNode reports, or None if none is in progress.

@@ -29,7 +29,6 @@ from checkpointer.set_back.proof import refuse, require_whole
 from checkpointer.set_back.provenance import image_md5
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
-from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.rollback_images import latest_rollback_image, started_at
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.upload_target import Upload
@@ -161,8 +160,8 @@ class StandbyRole(StoredRole):
     # ---- contents -----------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the segments of a shared directory; empty for other journals, which serve their edits without this
-        node.
+        """Return the segments of the shared directory; an empty list for a journal, which serves its edits without
+        this node.
 
         Raises:
             StorageError: the shared directory cannot be read.
@@ -195,8 +194,10 @@ class StandbyRole(StoredRole):
         Raises:
             HdfsError: the storage or the journal cannot be read.
         """
-        image = self._storage.latest_image()
+        image = self._usable_image()
         applied = self._follower.applied_txid
+        if image is None:
+            return Progress(-1, max(applied, self._source.finalized_txid()), None)
         urgent = f"a rolling upgrade waits for fsimage_rollback_{applied}" if self._follower.rollback_due else ""
         newest = max(image.txid, applied, self._source.finalized_txid())
         return Progress(image.txid, newest, image.written_at, urgent)
@@ -232,7 +233,9 @@ class StandbyRole(StoredRole):
             HdfsError: the end of the edits cannot be found.
         """
         revise(self._storage, restore_dropped=self._config.restore_directories)
-        self._source.update_finalized(self._storage.latest_image().txid + 1)
+        image = self._usable_image()
+        if image is not None:
+            self._source.update_finalized(image.txid + 1)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Do nothing, because a job tails the edits."""
@@ -243,7 +246,7 @@ class StandbyRole(StoredRole):
         Raises:
             CheckpointError, ImageFormatError, JournalError: no image could be made; nothing was written.
         """
-        require_space(self._storage.roots, self._storage.latest_image().path)
+        self._storage.require_space()
         result = self._follower.checkpoint(observer)
         report_result(result, self._storage.drop)
         purge(self.image_folders(), [], self._config, rollback=result.rollback)
@@ -304,6 +307,7 @@ class StandbyRole(StoredRole):
             StorageError: the image does not belong to that past, or is damaged.
             TransferError: the check cannot be completed now.
         """
+        self._storage.refuse_unfinished()
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))
         if verdict.holds:
             return

@@ -39,7 +39,7 @@ class TailPace:
 
     Args:
         period, longest: dfs.ha.tail-edits.period and dfs.ha.tail-edits.period.backoff-max, in seconds.
-        nodes: number of JournalNodes that each tail queries, 0 for other journals.
+        nodes: number of JournalNodes that each tail queries; 0 if the edits are not on JournalNodes.
         clock: monotonic seconds.
     """
 

@@ -1,4 +1,4 @@
-"""ACLs and xattrs of base inodes, which kernels can copy only if they know all fields."""
+"""ACLs and xattrs of base inodes, which kernels can copy only if they support all fields."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Program(NamedTuple):
-    """A program that prints a message.
+    """The steps with which a kernel prints a protobuf message.
 
     Attributes:
         steps: rows of `ARGUMENTS` columns.

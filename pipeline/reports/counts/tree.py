@@ -126,7 +126,7 @@ class ImageCounts:
 
     @cached_property
     def by_directory(self) -> pa.Table:
-        """Sums of the direct children of each directory with children: path and the sums."""
+        """A row for each directory with children: its path, and the sums over its direct children."""
         sums = (*MEASURES, *PARTS, *SAVINGS)
         found = grouped(self.direct, ("parent",), sums)
         rows = pa.array(self.tree.rows_of(numbers(found["parent"])))

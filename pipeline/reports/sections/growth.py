@@ -50,7 +50,7 @@ _WRITERS = (
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of changes by directory and by owner, and of the operations that made them."""
+    """Make tables of changes by directory and by owner, and of the operations that caused the changes."""
     assert work.before is not None
     top = work.options.top
     by_path, by_owner = _changed(work, "path"), _changed(work, "owner")
@@ -99,7 +99,8 @@ def _changed(work: ReportData, key: str) -> list[Record]:
 def _text(work: ReportData) -> str:
     if isinstance(work.before, EarlierReport):
         return (
-            f"Changes since the report of transaction {work.before.txid}, of the directories and owners that it lists."
+            f"Changes since the report of transaction {work.before.txid}, of the directories and owners that the "
+            "earlier report lists."
         )
     return "Changes from the oldest image to this image, by directory tree and by owner."
 

@@ -20,7 +20,7 @@ _MOST_FILES: Order = [("writable_files", "descending"), ("path", "ascending")]
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of world-writable inodes: totals, directories, and the directories with the most such files."""
+    """Make tables of world-writable inodes: totals, directories, and the directories with most world-writable files."""
     image, most = work.image, work.options.top
     directories = writable_by_everybody(image)
     number, sticky = directories.num_rows, total_of(directories["sticky"])
