@@ -55,7 +55,7 @@ def test_memory_limit_does_not_change_the_image(storage: Path, tmp_path: Path) -
     assert open_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("allowed", [0, 2, 6, 9])
+@pytest.mark.parametrize("allowed", [0, 2, 6, 8])
 def test_full_spill_disk_ends_the_merge_and_leaves_no_files(
     storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
 ) -> None:
