@@ -210,8 +210,8 @@ class CheckpointAttempts:
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
             # a stop of the daemon has no reason
-            reason = self.cancellation.reason if self.cancellation.requested else ""
-            return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}: {reason}" if reason else error.message)
+            why = self.cancellation.reason if self.cancellation.requested else ""
+            return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}: {why}" if why else error.message)
         except Exception as error:
             if isinstance(error, RoleGaveUpError):
                 self.gave_up_error = error
