@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from journal.errors import JournalError, SegmentError, TransactionGapError
+from journal.errors import JournalError, SegmentError, TransactionGapError, is_damage
 from journal.journal import ReadableSegment
 from journal.operation import EditOp
 
@@ -45,7 +45,8 @@ class SegmentCopies:
         """Yield operations `from_txid` to `last`; when a copy fails, the next copy continues at the same txid.
 
         Raises:
-            JournalError: no copy has the remaining operations; the error is the first failure.
+            JournalError: no copy has the remaining operations; the error is the first failure that is not damage, or
+                else the first failure.
         """
         expected = max(from_txid, self.first)
         failure: JournalError | None = None
@@ -59,7 +60,8 @@ class SegmentCopies:
                     yield op
                     expected = op.txid + 1
             except JournalError as error:
-                failure = failure or error
+                if failure is None or (is_damage(failure) and not is_damage(error)):
+                    failure = error
                 text = f"{copy.name} fails at txid {expected}: {error}"
                 if text not in _logged:
                     _logged.append(text)

@@ -208,10 +208,14 @@ class PastWatch:
 
     def is_superseded(self, image: ImageId, newest: int) -> bool:
         """Return whether the NameNode's image at `newest` replaces our image, because the NameNode may have been
-        restarted since its past was found to contain our image.
+        restarted since this node made our image.
+
+        The process that is stored with an image of another program proves only that its past contains the image: a
+        recovered NameNode may also have an older image.
         """
-        witness = self._witness(())
-        if newest < image.txid or self._is_of_process(image, witness):
+        witness, provenance = self._witness(()), self._provenances.of(image.md5)
+        is_made = provenance is not None and provenance.made
+        if newest < image.txid or (is_made and self._is_of_process(image, witness)):
             return False
         return newest > image.txid or witness.image_md5(newest) not in ("", image.md5)
 

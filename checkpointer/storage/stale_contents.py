@@ -104,7 +104,9 @@ def bring_up_to_date(
     if problem := space_fault(found.root, newest):
         raise StorageError(problem, hint=FREE_SPACE_HINT)
     clean_leftovers(found.current)
-    if found.start_over is not None or (found.version is not None and found.version.c_time != info.c_time):
+    if found.start_over is not None:
+        set_aside(found.root, found.start_over.parent)
+    elif found.version is not None and found.version.c_time != info.c_time:
         set_aside(found.root)
     else:
         set_aside_stale_contents(found, current, keep_segments=keep_segments)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.operation import EditOp
+from journal.quorum.errors import SegmentFetchError
 from journal.segment_copies import SegmentCopies, chain_segments, group_copies
 from tests.journal.wal_support import delete
 
@@ -139,3 +140,15 @@ def test_every_transaction_is_read_once_and_in_order(log: tuple[int, list[Copy]]
     last, copies = log
     chain = chain_segments(copies, from_txid)
     assert [txid for segment in chain for txid in txids(segment, from_txid)] == list(range(from_txid, last + 1))
+
+
+def test_unreachable_copy_is_reported_instead_of_a_damaged_copy() -> None:
+    """The unreachable copy may be intact, so the segment need not be damaged."""
+
+    class Unreachable(Copy):
+        def read(self, from_txid: int) -> Iterator[EditOp]:
+            raise SegmentFetchError("connection refused", file=self.name)
+
+    copies = [Copy(1, 9, breaks_at=4), Unreachable(1, 9, writer=1), Copy(1, 9, writer=2, breaks_at=2)]
+    with pytest.raises(SegmentFetchError, match="connection refused"):
+        txids(SegmentCopies(copies, 9), 1)

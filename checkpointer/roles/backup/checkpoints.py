@@ -167,7 +167,7 @@ class BackupCheckpoints:
                 self.upkeep.start_over(verdict)
             elif verdict.holds:
                 _LOG.warning("%s; the NameNode's image at txid %d replaces this node's namespace", fault, newest)
-                self.follower.forget_image()
+                self.follower.replace_namespace(observer)
             else:
                 raise
             reach()
@@ -186,7 +186,7 @@ class BackupCheckpoints:
             self.upkeep.start_over(verdict)
         recovered = verdict.holds and self._is_superseded()
         if recovered:
-            self.follower.forget_image()
+            self.follower.replace_namespace(observer)
         if started_over or recovered:
             self.follower.reach(target, observer)
             verdict = self.past.check(deep=True)

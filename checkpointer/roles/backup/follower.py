@@ -80,6 +80,18 @@ class BackupFollower:
         self.namespace.close()
         self._image_is_stale = True
 
+    def replace_namespace(self, observer: Observer) -> None:
+        """Load the NameNode's newest image in place of the namespace; if the fetch fails, the namespace remains.
+
+        Raises:
+            RpcError, TransferError, ImageFormatError, StorageError: see their classes.
+            CheckpointCancelledError: the observer cancelled the operation.
+        """
+        try:
+            self._fetch_image(observer, self.source.newest_image_txid())
+        except TransferCancelledError as error:
+            raise CheckpointCancelledError("cancelled during a fetch from the NameNode") from error
+
     def start_over(self, streamed_from: int | None, folder: str, cause: str) -> list[Path]:
         """Replace our state with the NameNode's image; return the folders that contain the old state.
 
@@ -197,6 +209,9 @@ class BackupFollower:
                 return False
             segment = position.segment
             self.reach(position.last_txid if segment is None else segment.first - 1, observer)
+            if self.namespace.last_txid > receiver.position().last_txid:
+                receiver.break_off("the NameNode's image is newer than the received edits")
+                return False
             if segment is not None and segment.last is not None and segment.last > self.namespace.last_txid:
                 try:
                     self._apply([segment], segment.last, observer)

@@ -307,13 +307,14 @@ class StreamUpkeep:
 
     def _start_over(self, wanted: _StartOver) -> None:
         cause = wanted.cause
-        # repeat this until it succeeds, because the next check may not find the cause
-        self._unfinished = wanted
+        txid: int | None = None
         self.receiver.release_namespace(cause)
         try:
             # another namespace changes no file; a NameNode that does not answer does not delay the record
             with suppress(RpcError):
                 self._check_namespace()
+            # repeat this until it succeeds, because the next check may not find the cause
+            self._unfinished = wanted
             self.storage.begin_start_over(wanted.folder, cause)
             txid = self.link.newest_image_txid()
             self._start_over_limiter.check(txid, cause)
@@ -322,7 +323,7 @@ class StreamUpkeep:
             aside = self.follower.start_over(self.receiver.open_first, wanted.folder, cause)
             self.lost = LostPast.of(cause, aside)
         except BaseException as error:
-            if isinstance(error, ImageFormatError | ImageStorageError):
+            if txid is not None and isinstance(error, ImageFormatError | ImageStorageError):
                 # The image was fetched, but cannot be loaded; the next attempt would fetch the same image.
                 self._start_over_limiter.started_over(txid)
             if not wanted.keeps_stream:

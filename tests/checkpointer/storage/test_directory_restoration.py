@@ -14,7 +14,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.formatting import write_seen_txid, write_version
 from checkpointer.storage.inspector import read_storage_info
-from checkpointer.storage.lost_pasts import LOST_PAST
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.usable_images import latest_image
 from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name
@@ -30,20 +30,21 @@ from tests.checkpointer.storage_support import (
 )
 
 
-def test_lost_images_do_not_return_with_a_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parent", [LOST_PAST, NOT_COMPARED])
+def test_lost_images_do_not_return_with_a_directory(tmp_path: Path, parent: str) -> None:
     """The directory was dropped while this node started over; its images are older than the NameNode's."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         lost = put_image(roots[0] / "current", IMAGE_TXID - 1)
-        storage.begin_start_over(LOST_PAST, "the NameNode was set back")
+        storage.begin_start_over(parent, "the NameNode was set back")
         storage.drop(roots[0], "gone")
-        storage.link_aside(LOST_PAST, "the NameNode was set back")
+        storage.link_aside(parent, "the NameNode was set back")
         save(storage)
         storage.finish_start_over(keep=[image_name(NEW_TXID)])
         assert restore(storage) == [roots[0]]
         storage.refuse_unfinished()
     assert not lost.exists()
-    (aside,) = (roots[0] / LOST_PAST).iterdir()
+    (aside,) = (roots[0] / parent).iterdir()
     assert {lost.name, image_name(IMAGE_TXID)} <= {path.name for path in aside.iterdir()}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.set_back.provenance import PROVENANCE
 from checkpointer.storage.lost_pasts import NOT_COMPARED
 from engine.observer import SilentObserver
 from hadoop_common.errors import HdfsError
@@ -156,3 +157,55 @@ def test_damaged_segment_without_a_later_image_of_the_namenode(namenode: Namenod
     damage(namenode, namenode.segment - 1)
     with pytest.raises(TransferError, match="cannot be accepted"):
         daemon.checkpoint()
+
+
+def test_image_without_provenance_is_replaced_although_the_recovered_namenode_has_it_too(
+    namenode: NamenodeDouble, daemon: Daemon
+) -> None:
+    """At its next start, the node stores the recovered NameNode's process with its older image."""
+    namenode.keeps_edits = True
+    config, folder = daemon.config, daemon.folder
+    daemon.role.close()
+    (folder / PROVENANCE).unlink()
+    recover(namenode, started_at=_STARTED_AT + 1)
+    with Daemon(config) as restarted:
+        restarted.follow(3)
+        namenode.write(2)
+        assert _RECOVERED in restarted.checkpoint().read_bytes()
+
+
+def test_failed_fetch_of_the_recovered_image_leaves_the_namespace(
+    namenode: NamenodeDouble, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recover(namenode, started_at=_STARTED_AT + 1)
+    daemon.follow(3)
+    with monkeypatch.context() as patched:
+        patched.setattr("checkpointer.roles.backup.follower.download_image", broken)
+        with pytest.raises(TransferError, match="interrupted"):
+            daemon.checkpoint()
+    assert daemon.role._namespace.usable
+    daemon.follow(3)
+    assert in_sync(daemon)
+    assert _RECOVERED in daemon.checkpoint().read_bytes()
+
+
+def broken(*_: object, **__: object) -> None:
+    raise TransferError("nn", "interrupted")
+
+
+def test_stream_breaks_off_if_the_loaded_image_is_newer_than_the_received_edits(
+    namenode: NamenodeDouble, daemon: Daemon
+) -> None:
+    """Otherwise, the node would wait for edits that the NameNode does not send to it."""
+    parts = daemon.role._parts
+    assert in_sync(daemon)
+    parts.receiver.release_namespace("the image is replaced")
+    namenode.restart()
+    namenode.write(5)
+    namenode.save_namespace()
+    parts.follower.replace_namespace(SilentObserver())
+    assert daemon.role._namespace.last_txid > parts.receiver.position().last_txid
+    assert not parts.follower.converge(parts.receiver)
+    assert daemon.state == "dropUntilNextRoll"
+    daemon.follow(3)
+    assert in_sync(daemon)

@@ -8,10 +8,13 @@ import pytest
 
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import UpkeepPace
+from checkpointer.set_back.proof import set_back
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lost_pasts import folders_aside
 from engine.observer import SilentObserver
 from hadoop_common.back_off import BackOff
+from hadoop_common.errors import HdfsError, StorageError
+from image_format.errors import UnsupportedLayoutError
 from journal.segment_file import list_segments
 from tests.checkpointer.backup_support import (
     TAMPERS,
@@ -173,4 +176,31 @@ def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
     # the roll of a checkpoint begins the stream
     daemon.role.checkpoint(SilentObserver())
     daemon.role.follow()
+    assert in_sync(daemon)
+
+
+@pytest.mark.parametrize(
+    ("fault", "alarm"),
+    [
+        (StorageError("another namespace"), "another namespace"),
+        (UnsupportedLayoutError("the layout is too new"), "the layout is too new"),
+    ],
+)
+def test_namenode_of_another_namespace_or_layout_leaves_no_start_over(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, fault: HdfsError, alarm: str
+) -> None:
+    upkeep = daemon.role._parts.upkeep
+    daemon.follow()
+
+    def refuse() -> None:
+        raise fault
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upkeep, "_check_namespace", refuse)
+        with pytest.raises(type(fault), match=alarm):
+            upkeep.start_over(set_back("it has fewer transactions"))
+    assert daemon.state == "dropUntilNextRoll"
+    assert upkeep._unfinished is None
+    assert daemon.role.details().lost_past is None
+    daemon.follow(3)
     assert in_sync(daemon)
