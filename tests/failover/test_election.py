@@ -269,8 +269,8 @@ def test_lock_lost_during_fencing_is_not_used(scene: Scene) -> None:
             scene.join(0)
             expired.set()
 
-    scene.elections[0].quit(need_fence=True)
     scene.nodes[1].fence_old_active = fence  # type: ignore[method-assign]
+    scene.elections[0].quit(need_fence=True)
     wait_until("fenced", expired.is_set)
     wait_until("settled", lambda: sorted(each.state.value for each in scene.elections) == ["active", "standby"])
     active = [each.state for each in scene.elections].index(ElectorState.ACTIVE)
