@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 
 from hadoop_common.quantities import counted
 from journal.bookie.bookie import JOURNAL
+from journal.bookie.cli import RUNNING
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.bookkeeper.settings import BookKeeperSettings
 from journal.errors import JournalError
@@ -127,10 +128,10 @@ def run(demo: Demo) -> None:
 def _start_bookie(demo: Demo, hosts: str, port: int) -> subprocess.Popen[bytes]:
     name = f"bookie-{port}"
     log = demo.scratch / f"{name}.log"
-    before = log.read_text().count("serves") if log.exists() else 0
+    before = log.read_text().count(RUNNING) if log.exists() else 0
     arguments = ("--dir", str(demo.scratch / name), "--zookeeper", hosts, "--port", str(port), "--reserve", "0")
     process = demo.start_process(name, "checkpointer", "bookie", "run", *arguments)
-    demo.wait(name, lambda: log.read_text().count("serves") > before, process)
+    demo.wait(name, lambda: log.read_text().count(RUNNING) > before, process)
     return process
 
 

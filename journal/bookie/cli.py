@@ -14,6 +14,9 @@ from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import FiniteRange, echo
 from hadoop_common.zookeeper.session import ZooKeeperAddress
 
+# end of the line that a bookie prints once clients find it in ZooKeeper
+RUNNING = "is running, for development and tests only"
+
 
 @click.group("bookie")
 def command() -> None:
@@ -86,7 +89,7 @@ def run(
         registration.start()
         stack.callback(registration.stop)
         turned.append(registration)
-        echo(f"bookie {bookie_id} is running, for development and tests only")
+        echo(f"bookie {bookie_id} {RUNNING}")
         while not stop.wait(0.5):
             if bookie.failure is not None:
                 raise storage_fault(directory, bookie.failure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -135,7 +136,7 @@ class BookieRegistration:
                 raise
 
     def _remove(self, path: str) -> None:
-        try:
-            self._znodes.delete(path)
-        except MissingZnodeError:
-            return
+        # ZooKeeper logs a transaction even if a deletion fails.
+        if self._znodes.exists(path):
+            with suppress(MissingZnodeError):
+                self._znodes.delete(path)

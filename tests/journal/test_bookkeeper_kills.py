@@ -18,6 +18,7 @@ import pytest
 from kazoo.security import make_digest_acl_credential
 
 from hadoop_common.zookeeper.session import ZooKeeperAddress, parse_acl, parse_auth
+from journal.bookie.cli import RUNNING
 from journal.bookie.cli import run as run_bookie
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.errors import LedgerFencedError, MetadataStoreError
@@ -99,7 +100,7 @@ class Process(Server):
     def await_registration(self) -> None:
         """Wait until clients find the bookie in ZooKeeper; the bookie listens earlier."""
         with self._ready:
-            assert "is running" in self._ready.recv()
+            assert RUNNING in self._ready.recv()
 
     def start(self) -> None:
         self.launch()
