@@ -13,6 +13,7 @@ vacuuming removes them.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 LOG = "_delta_log"
 _REPLACEMENT = "replacement"
 _RETAINED_HOURS = 168
+_DECODED = re.compile(r"%[0-9A-Fa-f]{2}|\\")
+"""Parts of local paths that `deltalake` replaces: it decodes `%20`, and reads a backslash as a slash."""
 _STATISTICS = ("num_records", "min.txid", "max.txid")
 
 
@@ -79,6 +82,12 @@ class LakeTable:
     def __init__(self, root: str, name: str, schema: pa.Schema, partitions: Sequence[str]) -> None:
         self.name = name
         self.uri = f"{local_path(root) or root.rstrip('/')}/{name}"
+        if _DECODED.search(local_path(root)):
+            raise LakeError(
+                f"{root} cannot contain a lake, because the `deltalake` library reads its percent sign or backslash as "
+                "another path",
+                hint="Specify a directory without these characters.",
+            )
         self.schema = schema
         self._partitions = list(partitions)
         self._table: DeltaTable | None = None
@@ -161,8 +170,8 @@ class LakeTable:
         return [f"{self.spark_uri()}/{file.path}" for file in files]
 
     def spark_uri(self) -> str:
-        """Return the URI of the table for Spark."""
-        return Path(self.uri).absolute().as_uri() if is_local(self.uri) else self.uri
+        """Return the URI of the table for Spark, unquoted because Hadoop's Path does not decode URIs."""
+        return f"file://{self.uri}" if is_local(self.uri) else self.uri
 
     # ---- changes -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ from pipeline.tables.edits import EDITS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_GLOB_SIGN = re.compile(r"[][{}*?\\]")
+"""A character that Hadoop's patterns interpret; Spark accepts patterns as paths."""
 _LIST = "List its images: checkpointer lake list."
 
 
@@ -132,7 +135,8 @@ def read_lake_edits(spark: SparkSession, root: str, cluster: str = "") -> DataFr
 def _frame(spark: SparkSession, table: LakeTable, files: list[LakeFile], schema: StructType) -> DataFrame:
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", table.spark_uri()).parquet(*table.uris(files))
+    paths = [_GLOB_SIGN.sub(r"\\\g<0>", uri) for uri in table.uris(files)]
+    return spark.read.schema(schema).option("basePath", table.spark_uri()).parquet(*paths)
 
 
 def _empty(root: str, what: str) -> LakeError:

@@ -171,6 +171,23 @@ def test_every_delta_reader_computes_equal_sums(spark: SparkSession, lake: str) 
     assert edits_of_polars.select(pl.len(), pl.col("txid").sum()).collect().row(0) == transactions
 
 
+def test_spark_reads_a_lake_whose_path_contains_special_characters(
+    spark: SparkSession, tmp_path: Path, edits: Path
+) -> None:
+    lake = f"{tmp_path}/a b%zz#ü?{{x,y}}[z]*@"
+    append_edits(NO_SPARK, str(edits), lake)
+    append_image(spark.sparkContext, str(CASE / "after"), lake, ImageOptions(tables=()))
+    assert read_lake_edits(spark, lake).count() == 8
+    assert read_lake_images(spark, f"file:{lake}").count() == len(image_rows("after"))
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a\\b"])
+def test_a_path_that_the_library_changes_is_refused(tmp_path: Path, edits: Path, name: str) -> None:
+    with pytest.raises(LakeError, match="cannot contain a lake"):
+        append_edits(NO_SPARK, str(edits), str(tmp_path / name))
+    assert not (tmp_path / name).exists()
+
+
 def test_vacuum_keeps_files_that_are_about_to_be_committed(edits: Path, lake: str) -> None:
     append_edits(NO_SPARK, str(edits), lake)
     table = edits_table(lake)
