@@ -29,12 +29,11 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the size and the numbers of files and directories of each child of a directory PATH, as `hdfs dfs -du`
-    does.
+    """Print the size and the numbers of files and directories of each child of a directory PATH.
 
-    The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. PATH may
-    lead into a snapshot, such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to
-    standard error.
+    The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. Unlike
+    `hdfs dfs -du` and quotas, the sums do not include data that only snapshots keep. PATH may lead into a snapshot,
+    such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to standard error.
 
     Exit code 1 if a PATH does not exist.
 

@@ -97,7 +97,14 @@ def _quotas(work: ReportData) -> list[ReportTable]:
     levels = quota_levels(used)
     return [
         table("quota_levels", "Quotas at their limits", _LEVELS, levels, "The row of a level names its fullest quota."),
-        first_rows("quotas", "Quotas and their use, the fullest first", _QUOTAS, fullest, most=most),
+        first_rows(
+            "quotas",
+            "Quotas and their use, the fullest first",
+            _QUOTAS,
+            fullest,
+            most=most,
+            text="A NameNode also counts names and space that only snapshots keep: see `hdfs dfs -count -q`.",
+        ),
     ]
 
 
