@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hadoop_common.durable import fsync_directory, fsync_file
 from pipeline.lake.delta import LakeFile, file_system, lake_errors, local_path
+from pipeline.schema import TIMESTAMP
 from pipeline.sources.edits import EditsReader
 from pipeline.sources.fsimage import FsImageReader
 from pipeline.task_errors import mark_typed_errors
@@ -29,7 +30,6 @@ _RISING = frozenset(
 """Columns with similar neighbouring values; delta encoding needs a third of the space of a dictionary."""
 _DISTINCT = frozenset({"path", "name", "target", "fields"})
 """Strings that seldom repeat, for which a dictionary would cost time and space."""
-_DAY_MICROS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,8 @@ def _by_day(batch: pa.RecordBatch, written: Mapping[str, int]) -> Iterator[tuple
     """Divide a batch of one segment by the day of `approximate_time`."""
     import pyarrow.compute as pc
 
-    default = written.get(batch.column("segment")[0].as_py(), 0) * 1000
-    micros = pc.fill_null(batch.column("approximate_time").cast(pa.int64()), default)
-    days = pc.floor(pc.divide(micros.cast(pa.float64()), _DAY_MICROS)).cast(pa.int32()).cast(pa.date32())
+    default = pa.scalar(written.get(batch.column("segment")[0].as_py(), 0) * 1000, TIMESTAMP)
+    days = pc.fill_null(batch.column("approximate_time"), default).cast(pa.date32())
     for day in days.unique():
         yield str(day.as_py()), batch.filter(pc.equal(days, day))
 

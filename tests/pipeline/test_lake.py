@@ -149,6 +149,12 @@ def test_transactions_without_a_time_use_the_time_of_their_file(tmp_path: Path, 
     assert days(lake) == {"2023-12-09": [1, 2]}
 
 
+def test_transactions_of_a_distant_future_have_their_own_day(tmp_path: Path, lake: str) -> None:
+    in_300_years = MIDNIGHT + 300 * 365 * DAY
+    append_edits(NO_SPARK, str(segment(tmp_path, 1, in_300_years - 1, in_300_years)), lake)
+    assert days(lake) == {"2323-09-27": [1, 2], "2323-09-28": [3, 4]}
+
+
 def test_every_delta_reader_computes_equal_sums(spark: SparkSession, lake: str) -> None:
     # imported here, because polars would delay the collection of tests by half a second
     import duckdb
