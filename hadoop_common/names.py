@@ -22,6 +22,8 @@ class ImageKind(StrEnum):
 VERSION = "VERSION"
 SEEN_TXID = "seen_txid"
 MD5_SUFFIX = ".md5"
+FETCHED_VERSION_SUFFIX = f".{VERSION}"
+"""Suffix of the VERSION file that `fetch-image` writes for each image."""
 
 # Hadoop reads any number of digits and writes 19, enough for every 63-bit transaction id
 _IMAGE = re.compile(r"fsimage_(rollback_)?([0-9]{1,19})")

@@ -15,7 +15,15 @@ from checkpointer.storage.usable_images import usable_images
 from hadoop_common.durable import fsync_directory, write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import MD5_SUFFIX, VERSION, image_name, md5_name, parse_image, parse_segment
+from hadoop_common.names import (
+    FETCHED_VERSION_SUFFIX,
+    MD5_SUFFIX,
+    VERSION,
+    image_name,
+    md5_name,
+    parse_image,
+    parse_segment,
+)
 from hadoop_common.storage_info import StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
 from image_format.errors import ImageFormatError
@@ -23,7 +31,6 @@ from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.publish import place_image
 from image_format.reader import ImageFile
 
-VERSION_SUFFIX = f".{VERSION}"
 _STAGING = ".fetch"
 _PRIVATE = 0o700
 
@@ -94,7 +101,7 @@ class ImageFolder:
         return self.root / image_name(txid)
 
     def version_path(self, txid: int) -> Path:
-        return self.root / (image_name(txid) + VERSION_SUFFIX)
+        return self.root / (image_name(txid) + FETCHED_VERSION_SUFFIX)
 
     def free(self) -> int:
         """Return the free bytes."""
@@ -135,7 +142,7 @@ class ImageFolder:
         target = self.root / staged.name
         try:
             if version is not None:
-                write_atomically(target.with_name(target.name + VERSION_SUFFIX), format_version(version, now))
+                write_atomically(target.with_name(target.name + FETCHED_VERSION_SUFFIX), format_version(version, now))
             place_image(staged, target, bytes.fromhex(md5))
         except OSError as fault:
             raise self._failure(fault) from fault
@@ -163,7 +170,7 @@ class ImageFolder:
         try:
             for image in surplus(self.images(), keep, current, set_back=set_back):
                 # remove the image first, so that every file with an image's name remains complete
-                for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
+                for name in (image.path.name, md5_name(image.path.name), image.path.name + FETCHED_VERSION_SUFFIX):
                     (self.root / name).unlink(missing_ok=True)
                 removed.append(image.path)
             if removed:
@@ -202,6 +209,6 @@ class ImageFolder:
 
 def _stem(name: str) -> str:
     """Return the image name of a side file, or "" for any other file."""
-    suffixes: Sequence[str] = (MD5_SUFFIX, VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{VERSION_SUFFIX}.tmp")
+    suffixes: Sequence[str] = (MD5_SUFFIX, FETCHED_VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{FETCHED_VERSION_SUFFIX}.tmp")
     stems = (name.removesuffix(suffix) for suffix in suffixes if name.endswith(suffix))
     return next((stem for stem in stems if parse_image(stem) is not None), "")

@@ -125,14 +125,13 @@ def _append(job: LakeJob, *, as_json: bool) -> None:
         check_image(job.image)
     with image_of(job) as (path, time), context_for(job.master, job.memory) as context:
         from pipeline.lake import ImageOptions, append_edits, append_image, retain_images
-        from pipeline.lake.append import DEFAULT_TABLES
+        from pipeline.lake.append import DEFAULT_TABLES, cluster_of_image
 
-        options = ImageOptions(job.cluster, job.tables or DEFAULT_TABLES, time)
+        # the edits of a run belong to the cluster of its image, even if the lake already contains the image
+        cluster = job.cluster if path is None else cluster_of_image(context, path, job.lake, job.cluster)
+        options = ImageOptions(cluster, job.tables or DEFAULT_TABLES, time)
         image = None if path is None else append_image(context, path, job.lake, options)
-        appended = [
-            append_edits(context, each, job.lake, image.cluster if image else job.cluster) for each in job.edits
-        ]
-        cluster = image.cluster if image else job.cluster
+        appended = [append_edits(context, each, job.lake, cluster) for each in job.edits]
         removed = retain_images(job.lake, job.retain, cluster) if job.retain and image else []
     if as_json:
         echo_json(_content(job, image, appended, removed))

@@ -20,7 +20,16 @@ from pipeline.errors import LakeConflictError
 from pipeline.job_results import collect_results
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.inputs import LakeImage, LakeSegment, find_image, find_segments, in_batches
-from pipeline.lake.lake import ImageInLake, choose_cluster, edits_in, edits_table, image_table, images_in, images_table
+from pipeline.lake.lake import (
+    DEFAULT_CLUSTER,
+    ImageInLake,
+    choose_cluster,
+    edits_in,
+    edits_table,
+    image_table,
+    images_in,
+    images_table,
+)
 from pipeline.lake.ranges import TxidRange, holes, subtract
 from pipeline.lake.set_back import COMPARED, check_edits, check_image
 from pipeline.lake.upkeep import join_files
@@ -92,7 +101,7 @@ def append_image(
     found = find_image(context, image)
     register = images_table(root)
     known = images_in(register)
-    cluster = choose_cluster(options.cluster, found.cluster, sorted({each.cluster for each in known}))
+    cluster = _cluster_of(found, root, options.cluster)
     if (cluster, found.txid) in {(each.cluster, each.txid) for each in known}:
         return None
     found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
@@ -102,6 +111,24 @@ def append_image(
     _write_image(context, found, tables)
     register.create()
     return _complete(register, found, tables)
+
+
+def cluster_of_image(context: SparkContext, image: str, root: str, cluster: str = "") -> str:
+    """Return the cluster to which `append_image` assigns an image; for the arguments and errors, see `append_image`."""
+    return _cluster_of(find_image(context, image), root, cluster)
+
+
+def _cluster_of(image: LakeImage, root: str, given: str) -> str:
+    present = _clusters(root)
+    # a lake that began without the cluster's name remains a lake of one cluster
+    fetched = "" if present == [DEFAULT_CLUSTER] else image.fetched
+    return choose_cluster(given, image.cluster or fetched, present)
+
+
+def _clusters(root: str) -> list[str]:
+    """Return the clusters of the lake's images and edits."""
+    with_edits = {file.partition["cluster"] for file in edits_table(root).files()}
+    return sorted(with_edits | {each.cluster for each in images_in(images_table(root))})
 
 
 def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeTable]) -> None:
@@ -188,11 +215,9 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     """
     segments, stored = find_segments(context, edits)
     table = edits_table(root)
-    present = edits_in(table)
-    clusters = {*present, *(each.cluster for each in images_in(images_table(root)))}
-    cluster = choose_cluster(cluster, stored, sorted(clusters))
+    cluster = choose_cluster(cluster, stored, _clusters(root))
     added: list[TxidRange] = []
-    taken = present.get(cluster, [])
+    taken = edits_in(table).get(cluster, [])
     _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
         # The library compares a commit with the commits after the version that was read, so `taken` must come from this

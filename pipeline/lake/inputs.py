@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import VERSION, parse_image, parse_segment
+from hadoop_common.names import FETCHED_VERSION_SUFFIX, VERSION, parse_image, parse_segment
 from hadoop_common.storage_info import parse_version
 from pipeline.errors import SourceFileError
 from pipeline.hadoop_files import HadoopFiles, hadoop_errors
@@ -28,13 +28,15 @@ class LakeImage:
     Attributes:
         txid: transaction id in the file's name.
         time: modification time of the file, in ms since 1970.
-        cluster: see `cluster_of`; "" if unknown.
+        cluster: see `cluster_of`; "" if the image is not in a storage directory.
+        fetched: the cluster in the VERSION file that `fetch-image` wrote for the image; "" if there is none.
     """
 
     txid: int
     path: str
     time: int
     cluster: str
+    fetched: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
     image = parse_image(found[0].rsplit("/", 1)[-1])
     if image is None:
         raise SourceFileError(f"{uri} is not named fsimage_TXID", hint="Rename the file to fsimage_TXID.")
-    return LakeImage(image.txid, found[0], files.status(found[0])[1], files.cluster_beside(found[0]))
+    path, modified = found[0], files.status(found[0])[1]
+    fetched = files.cluster_in(path + FETCHED_VERSION_SUFFIX)
+    return LakeImage(image.txid, path, modified, files.cluster_beside(path), fetched)
 
 
 def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
@@ -109,7 +113,10 @@ class _StoredFiles:
 
     def cluster_beside(self, path: str) -> str:
         """Return the cluster in the VERSION file next to a file, or "" if no VERSION file exists."""
-        version = f"{path.rpartition('/')[0]}/{VERSION}"
+        return self.cluster_in(f"{path.rpartition('/')[0]}/{VERSION}")
+
+    def cluster_in(self, version: str) -> str:
+        """Return the cluster in a VERSION file, or "" if the file does not exist."""
         try:
             return cluster_of(self._content(version), version)
         except (OSError, HdfsError):

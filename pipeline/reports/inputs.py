@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.names import VERSION
+from hadoop_common.names import FETCHED_VERSION_SUFFIX, VERSION
 from hadoop_common.storage_info import parse_version
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
@@ -167,8 +167,10 @@ def _files(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile
 
 
 def _cluster_beside(image: Path) -> str:
-    version = image.with_name(VERSION)
-    try:
-        return parse_version(version.read_bytes(), str(version)).cluster_id
-    except (OSError, HdfsError):
-        return ""
+    for name in (VERSION, image.name + FETCHED_VERSION_SUFFIX):
+        version = image.with_name(name)
+        try:
+            return parse_version(version.read_bytes(), str(version)).cluster_id
+        except (OSError, HdfsError):
+            continue
+    return ""

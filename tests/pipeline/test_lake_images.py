@@ -14,9 +14,12 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import open_archive
+from hadoop_common.names import FETCHED_VERSION_SUFFIX
+from hadoop_common.storage_info import StorageInfo, format_version
 from pipeline.errors import LakeError, SourceFileError
 from pipeline.lake import (
     ImageOptions,
+    append_edits,
     append_image,
     find_lake_image,
     images_in_lake,
@@ -29,11 +32,14 @@ from pipeline.lake.delta import LakeTable
 from pipeline.lake.growth import _lengths, _summed
 from pipeline.lake.lake import image_table, images_table
 from pipeline.lake.upkeep import remove_orphans
+from pipeline.reports.inputs import open_image
 from tests.cli_runner import run_cli
 from tests.pipeline.lake_support import CASE, KilledError, image_rows, lake_rows, state
 
 if TYPE_CHECKING:
     pass
+
+INODES = ImageOptions(tables=("inodes",))
 
 
 def test_the_configured_number_of_images_is_retained(no_spark: Any, tmp_path: Path, lake: str) -> None:
@@ -189,6 +195,50 @@ def test_a_past_state_is_appended_from_an_archive(
     assert [row["path"] for row in lake_rows(lake, 292)] == [row["path"] for row in image_rows("after")]
     reported = run_cli("lake", "append", "--archive", tmp_path / "archive", lake)
     assert (reported.code, "--as-of" in reported.err) == (2, True)
+
+
+def test_a_repeated_run_appends_no_edits_to_another_cluster(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cli.lake_append_command.context_for", lambda *_, **__: nullcontext(no_spark))
+    for lines in (
+        ["image 292 of default appended", "transactions 93 .. 292 appended"],
+        ["no new image", "no new transactions"],
+    ):
+        done = run_cli(
+            "lake", "append", "--image", CASE / "after", "--edits", CASE / "before", "--table", "inodes", lake
+        )
+        assert (done.code, done.out.splitlines()) == (0, lines)
+
+
+def test_an_image_without_a_version_file_joins_the_only_cluster_of_the_edits(no_spark: Any, lake: str) -> None:
+    append_edits(no_spark, str(CASE / "before"), lake, "c")
+    done = append_image(no_spark, str(CASE / "after"), lake, INODES)
+    assert done is not None
+    assert done.cluster == "c"
+
+
+def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
+    first, second = (_fetched(tmp_path / str(namespace), f"CID-{namespace}") for namespace in (1, 2))
+    unnamed = tmp_path / "unnamed"
+    for image, root, cluster in ((first, lake, "CID-1.7"), (second, lake, "CID-2.7")):
+        done = append_image(no_spark, str(image), root, INODES)
+        assert done is not None
+        assert done.cluster == cluster
+    assert open_image(no_spark, str(first)).cluster == "CID-1"
+    append_image(no_spark, str(CASE / "before"), str(unnamed), ImageOptions("default", ("inodes",)))
+    done = append_image(no_spark, str(first), str(unnamed), INODES)
+    assert done is not None
+    assert done.cluster == "default"
+
+
+def _fetched(folder: Path, cluster: str) -> Path:
+    """Make a folder of `fetch-image` with one image."""
+    folder.mkdir()
+    image = Path(shutil.copy(CASE / "after" / "fsimage_0000000000000000292", folder))
+    version = format_version(StorageInfo(-67, 7, 1, cluster, "BP-1"), datetime.fromtimestamp(1, UTC))
+    image.with_name(image.name + FETCHED_VERSION_SUFFIX).write_bytes(version)
+    return folder
 
 
 def _storage_directory(tmp_path: Path) -> Path:
