@@ -92,18 +92,27 @@ class AuditLine(NamedTuple):
 def read_audit(paths: Iterable[Path]) -> Iterator[AuditLine]:
     """Read audit logs, plain or compressed with gzip, bzip2 or xz; skip lines without an allowed operation."""
     for path in paths:
+        newest = 0
         with _opened(path) as stream:
             for line in stream:
-                if (found := parse_audit(line)) is not None:
+                if (found := parse_audit(line, newest)) is not None:
+                    newest = max(newest, found.time)
                     yield found
 
 
-def parse_audit(line: str) -> AuditLine | None:
-    """Parse a line; return None if it does not record an allowed operation."""
+def parse_audit(line: str, after: int = 0) -> AuditLine | None:
+    """Parse a line; return None if it does not record an allowed operation.
+
+    Args:
+        after: time of the log's earlier lines. If a clock change repeats the line's time, this time determines the
+            moment.
+    """
     match = _LINE.match(line)
     if match is None:
         return None
     at = datetime.fromisoformat(match["time"].replace(",", "."))
+    if at.timestamp() * 1000 < after - TOLERANCE_MS:
+        at = at.replace(fold=1)
     client = " ".join(one or other for one, other in _CLIENT.findall(line))
     return AuditLine(
         int(at.timestamp() * 1000),

@@ -110,15 +110,21 @@ def parse_time(text: str) -> int:
     """Parse `2026-11-28T14:03:00[Z or offset]`, or seconds since the epoch; return ms. A time without a zone is local.
 
     Raises:
-        click.BadParameter: the text is not a time.
+        click.BadParameter: the text is not a time, or a clock change repeats or skips it in the local time zone.
     """
     if text.isdecimal():
         return int(text) * 1000
     try:
         # at both ends of the calendar, a moment may not exist in another zone
-        return int(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1000)
+        found = datetime.fromisoformat(text)
+        early, late = (found.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
     except (ValueError, OverflowError):
         raise click.BadParameter(f"{text!r} is not a time such as 2026-11-28T14:03:00") from None
+    if early != late:
+        raise click.BadParameter(
+            f"{text!r} is repeated or skipped by a clock change in this host's time zone: add Z or an offset"
+        )
+    return int(early.timestamp() * 1000)
 
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:

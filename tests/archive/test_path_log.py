@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
@@ -10,6 +12,7 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import Archive
+from archive.audit import read_audit
 from archive.catalogue import MAIN
 from archive.fetching import fetch_segment
 from archive.moments import view_of
@@ -52,6 +55,39 @@ def test_impossible_time_is_a_usage_error(text: str) -> None:
     """The first two times do not exist in UTC."""
     code, _, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--since", text)
     assert (code, f"'{text}' is not a time such as " in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("2026-10-25T02:30", True),
+        ("2026-03-29T02:30", True),
+        ("2026-10-25T03:00", False),
+        ("2026-10-25T02:30+01:00", False),
+    ],
+)
+def test_a_time_that_a_clock_change_repeats_or_skips_needs_an_offset(
+    monkeypatch: pytest.MonkeyPatch, text: str, refused: bool
+) -> None:
+    with monkeypatch.context() as context:
+        context.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        code, _, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--since", text)
+    time.tzset()
+    assert (code == 2, "add Z or an offset" in err) == (refused, refused), err
+
+
+def test_audit_lines_of_a_repeated_hour_are_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = ("01:59:59", "02:30:00", "02:59:59", "02:00:00", "02:29:59", "02:30:01", "03:00:00")
+    log = tmp_path / "audit.log"
+    line = "2026-10-25 {} INFO audit: allowed=true\tugi=eve\tip=/1\tcmd=delete\tsrc=/a\tdst=null\tperm=null\n"
+    log.write_text("".join(map(line.format, texts)))
+    with monkeypatch.context() as context:
+        context.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        times = [datetime.fromtimestamp(each.time / 1000, UTC).strftime("%H:%M:%S") for each in read_audit([log])]
+    time.tzset()
+    assert times == ["23:59:59", "00:30:00", "00:59:59", "01:00:00", "01:29:59", "01:30:01", "02:00:00"]
 
 
 def test_misspelt_operation_is_a_usage_error() -> None:
