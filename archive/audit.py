@@ -20,13 +20,17 @@ TOLERANCE_MS = 5_000
 """Longest time from a transaction until the NameNode writes its audit line."""
 _LINE = re.compile(
     r"^(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?).*?\ballowed=true\s+ugi=(?P<ugi>\S+).*?\bip=/?(?P<ip>\S+)"
-    r".*?\bcmd=(?P<cmd>\S+).*?\bsrc=(?P<src>\S.*?)\s+dst=(?P<dst>\S.*?)\s+perm="
+    r".*?\bcmd=(?P<cmd>\S+).*?\bsrc=(?P<src>[^\t]+(?=\tdst=)|\S.*?(?=\s+dst=))"
+    r"\s+dst=(?P<dst>[^\t]+(?=\tperm=)|\S.*?(?=\s+perm=))\s+perm="
 )
 _OPENERS: Final[dict[str, Callable[..., Any]]] = {
     ".gz": partial(gzip.open, mode="rt", encoding="utf-8", errors="replace"),
     ".bz2": partial(bz2.open, mode="rt", encoding="utf-8", errors="replace"),
     ".xz": partial(lzma.open, mode="rt", encoding="utf-8", errors="replace"),
 }
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\"'\\/nrtbf]))")
+_CONTROL_CHARACTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_SNAPSHOT = "/.snapshot/"
 _CLIENT = re.compile(r"\bclientPort=(\S+)|\bcallerContext=(\S+)")
 COMMANDS = {
     "OP_ADD": ("create", "append"),
@@ -76,6 +80,8 @@ COMMANDS = {
 }
 """Commands of audit lines, by the name of the edit log operation."""
 
+_OF_SNAPSHOTS = frozenset({"renameSnapshot", "deleteSnapshot"})
+
 
 class AuditLine(NamedTuple):
     """A line of an audit log; `time` is in ms since the epoch, and the line's text is in the time zone of this host."""
@@ -119,10 +125,34 @@ def parse_audit(line: str, after: int = 0) -> AuditLine | None:
         match["ugi"],
         match["ip"],
         match["cmd"],
-        clean_path(match["src"]),
-        "" if match["dst"] == "null" else clean_path(match["dst"]),
+        clean_path(_unescaped(match["src"])),
+        "" if match["dst"] == "null" else clean_path(_unescaped(match["dst"])),
         client,
     )
+
+
+def _unescaped(text: str) -> str:
+    """Return a path without Java's escapes.
+
+    The audit logger of Hadoop 3 escapes quotes, backslashes, and all characters that are not printable ASCII. The
+    logger of Hadoop 2 escapes nothing.
+    """
+    if "\\" not in text:
+        return text
+    units = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _character(found[2]), text)
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(escaped: str) -> str:
+    return _CONTROL_CHARACTERS.get(escaped, escaped)
+
+
+def _path_of(line: AuditLine) -> str:
+    """Return the first path of the line's operation in the edits."""
+    if line.command == "concat":
+        return line.dst
+    # the NameNode logs the path of a renamed or deleted snapshot, and the edits contain the snapshottable directory
+    return (line.src.partition(_SNAPSHOT)[0] or "/") if line.command in _OF_SNAPSHOTS else line.src
 
 
 def join_audit(entries: Iterable[LogEntry], lines: Iterable[AuditLine]) -> dict[int, AuditLine]:
@@ -133,7 +163,7 @@ def join_audit(entries: Iterable[LogEntry], lines: Iterable[AuditLine]) -> dict[
     """
     by_source: dict[str, list[AuditLine]] = defaultdict(list)
     for line in lines:
-        by_source[line.src].append(line)
+        by_source[_path_of(line)].append(line)
     found = {}
     for entry in entries:
         commands = COMMANDS.get(entry.operation, ())

@@ -12,11 +12,11 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import Archive
-from archive.audit import read_audit
+from archive.audit import join_audit, parse_audit, read_audit
 from archive.catalogue import MAIN
 from archive.fetching import fetch_segment
 from archive.moments import view_of
-from archive.path_log import path_log
+from archive.path_log import LogEntry, path_log
 from tests.archive.storage import segment, storage
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID
@@ -88,6 +88,31 @@ def test_audit_lines_of_a_repeated_hour_are_in_order(monkeypatch: pytest.MonkeyP
         times = [datetime.fromtimestamp(each.time / 1000, UTC).strftime("%H:%M:%S") for each in read_audit([log])]
     time.tzset()
     assert times == ["23:59:59", "00:30:00", "00:59:59", "01:00:00", "01:29:59", "01:30:01", "02:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "logged"),
+    [
+        ("OP_RENAME_OLD", "/w/ü=1/s", r"cmd=rename\tsrc=/w/\u00FC=1/s\tdst=/w/\u00FC=1/t"),
+        ("OP_DELETE", '/w/😀 "q"\\\t', r"cmd=delete\tsrc=/w/\uD83D\uDE00 \"q\"\\\t\tdst=null"),
+        ("OP_TIMES", "/w/s dst=x perm=", r"cmd=setTimes\tsrc=/w/s dst=x perm=\tdst=null"),
+        ("OP_DELETE", "/w/ü", "cmd=delete\tsrc=/w/ü\tdst=null"),
+        ("OP_CONCAT_DELETE", "/w/a b/f2", r"cmd=concat\tsrc=[/w/a b/f0, /w/a b/f1]\tdst=/w/a b/f2"),
+        ("OP_RENAME_SNAPSHOT", "/w", r"cmd=renameSnapshot\tsrc=/w/.snapshot/s1\tdst=/w/.snapshot/s2"),
+        ("OP_DELETE_SNAPSHOT", "/", r"cmd=deleteSnapshot\tsrc=/.snapshot/s2\tdst=null"),
+        ("OP_CREATE_SNAPSHOT", "/w", r"cmd=createSnapshot\tsrc=/w\tdst=/w/.snapshot/s1"),
+    ],
+)
+def test_lines_of_a_namenode_belong_to_their_operations(operation: str, path: str, logged: str) -> None:
+    """The lines are from Hadoop 3.5.0, except the line with a raw "ü", which is from Hadoop 2."""
+    fields = logged.replace(r"\tsrc=", "\tsrc=").replace(r"\tdst=", "\tdst=")
+    line = parse_audit(
+        "2026-11-30 23:59:36,100 INFO FSNamesystem.audit: allowed=true\tugi=alice (auth:SIMPLE)\tip=/127.0.0.1\t"
+        f"{fields}\tperm=null\tproto=rpc\tcallerContext=CLI"
+    )
+    assert line is not None
+    entry = LogEntry(7, line.time, False, operation, (path,), path)
+    assert join_audit([entry], [line]) == {7: line}
 
 
 def test_misspelt_operation_is_a_usage_error() -> None:
