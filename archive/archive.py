@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import time
@@ -32,6 +33,7 @@ from archive.encryption import ArchiveKey, DecryptingStream, EncryptingStream
 from archive.errors import ArchiveDamagedError, ArchiveError
 from archive.frames import FrameReader, FrameWriter
 from archive.object_store import ObjectStore, built, opened_store
+from hadoop_common.file_faults import FileFaultError
 from hadoop_common.names import VERSION
 from hadoop_common.storage_info import StorageInfo, parse_version
 
@@ -46,6 +48,17 @@ _SEVERAL = (
     "`checkpointer archive split --block-pool ID --to NEW_ARCHIVE` moves the objects of one cluster to a new "
     "archive; `checkpointer archive check` lists the clusters."
 )
+
+
+@contextmanager
+def _full_disk_of(path: Path) -> Iterator[None]:
+    """Name the folder of `path` in the error of a full disk; other errors may concern a file that the caller reads."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in (errno.ENOSPC, errno.EDQUOT) or fault.filename is not None:
+            raise
+        raise FileFaultError(fault, path.parent, "cannot be written") from fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +276,7 @@ class Archive:
     def writing(self, folder: str, stem: str) -> Iterator[ObjectWriter]:
         """Build an object, and store it at the end of the context under `folder/stem-DIGEST.zst` if it was finished."""
         with built(self.store) as path:
-            with path.open("wb") as out:
+            with _full_disk_of(path), path.open("wb") as out:
                 path.chmod(0o600)
                 sealed = None if self._key is None else EncryptingStream(out, self._key)
                 writer = ObjectWriter(FrameWriter(out if sealed is None else sealed))  # type: ignore[arg-type]

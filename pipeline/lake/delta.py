@@ -12,7 +12,9 @@ vacuuming removes them.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +41,8 @@ _REPLACEMENT = "replacement"
 _RETAINED_HOURS = 168
 _DECODED = re.compile(r"%[0-9A-Fa-f]{2}|\\")
 """Parts of local paths that `deltalake` replaces: it decodes `%20`, and reads a backslash as a slash."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""A control sequence of terminals, which the messages of `deltalake` contain."""
 _STATISTICS = ("num_records", "min.txid", "max.txid")
 
 
@@ -291,6 +295,8 @@ def lake_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(_COLOUR.sub("", str(error)).split())
         hint = "Check the path, its permissions, and the settings of its file system (for hdfs:// HADOOP_CONF_DIR)."
+        if os.strerror(errno.ENOSPC) in reason:
+            hint = "Free space on its disk, then try again."
         raise LakeError(f"{where}: {reason}", hint=hint) from error

@@ -17,6 +17,7 @@ from archive.catalogue import EDITS, MAIN
 from archive.fetching import fetch_segment
 from archive.path_filter import PathFilterBuilder, may_contain
 from archive.storing import EditsPart, position_after, read_part, store_segment
+from hadoop_common.file_faults import FileFaultError
 from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import parse_version
 from journal.binary_codec import encode_op
@@ -136,7 +137,7 @@ def test_error_while_compressing_is_raised(archive: Archive, tmp_path: Path) -> 
     with (
         map_file(segment.path) as content,
         mock.patch.object(ObjectWriter, "add", side_effect=full),
-        pytest.raises(OSError, match="No space left"),
+        pytest.raises(FileFaultError, match="incoming cannot be written: No space left"),
     ):
         store_segment(archive, segment, content, HEADER_SIZE, 1, MAIN)
     assert not list(archive.store.sizes(EDITS))

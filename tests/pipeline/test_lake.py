@@ -17,7 +17,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.table import TableFeatures
 
 from pipeline.errors import LakeError
@@ -31,7 +31,7 @@ from pipeline.lake import (
     read_lake_images,
     vacuum,
 )
-from pipeline.lake.delta import LakeTable
+from pipeline.lake.delta import LakeTable, lake_errors
 from pipeline.lake.lake import edits_table
 from pipeline.lake.ranges import TxidRange
 from pipeline.lake.reading import LakeUri
@@ -330,6 +330,16 @@ def test_a_storage_failure_is_one_error(edits: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LakeError, match="file"):
         append_edits(NO_SPARK, str(edits), str(tmp_path / "file" / "lake"))
+
+
+def test_the_error_of_a_full_disk_is_plain_text_with_a_hint() -> None:
+    """The message is from deltalake 1.6."""
+    arrow = "\x1b[31m↳\x1b[0m"
+    text = f"Generic LocalFileSystem error {arrow} Unable to copy data {arrow} No space left on device (os error 28)"
+    with pytest.raises(LakeError) as found, lake_errors("/lake"):
+        raise DeltaError(text)
+    assert found.value.message == f"/lake: {text.replace(arrow, '↳')}"
+    assert found.value.hint == "Free space on its disk, then try again."
 
 
 def test_a_table_with_unsupported_delta_features_refuses_appends(no_spark: Any, edits: Path, lake: str) -> None:
