@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import FETCHED_VERSION_SUFFIX, VERSION
-from hadoop_common.storage_info import parse_version
+from hadoop_common.storage_info import StorageInfo, parse_version
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 from pipeline.errors import SourceFileError
@@ -20,7 +19,7 @@ from pipeline.lake.lake import ImageInLake
 from pipeline.lake.reading import find_lake_image, parse_lake_uri
 from pipeline.reports.counts.edits import EDIT_COLUMNS
 from pipeline.reports.counts.namespace import Rules
-from pipeline.reports.lake_inputs import edit_files, image_files
+from pipeline.reports.lake_inputs import edit_files, image_files, namespace_of
 from pipeline.reports.tasks import BatchSource, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files, only_file
 from pipeline.sources.edits import EditsDataSource
@@ -94,27 +93,22 @@ def open_image(context: SparkContext, path: str, *, before: int | None = None) -
     file = only_file(_files(context, path, SourceKind.IMAGE), path)
     uri = file.path if is_local(path) else path
     time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
-    cluster = _cluster_beside(file.on_driver()) if is_local(path) else ""
+    version = _version_of(file.on_driver()) if is_local(path) else None
+    cluster = "" if version is None else version.cluster_id
     with ImageFile.open(file.on_driver(), verify_md5=False) as image:
         return ImageInput(uri, image.txid, time, file, cluster=cluster, namespace=str(image.ns_info().namespaceId))
 
 
 def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInput:
     rows = tuple(image_files(context, root, image))
-    namespace = _CLUSTER_OF_VERSION.fullmatch(image.cluster)
     return ImageInput(
         f"{root}@{image.txid}",
         image.txid,
         image.time,
         rows=rows,
         cluster=image.cluster,
-        namespace=namespace[1] if namespace else "",
+        namespace=namespace_of(image.cluster),
     )
-
-
-_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
-"""Form of the cluster names that `pipeline.lake.inputs.cluster_of` returns; users may choose names of any other form.
-"""
 
 
 def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
@@ -152,13 +146,21 @@ def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[
         image: the reported image, whose cluster in a lake selects the edits of a lake.
 
     Raises:
-        HdfsError: the edits do not exist, their segments have a gap, or their cluster in the lake is ambiguous.
+        HdfsError: the edits do not exist, their segments have a gap, they belong to another namespace, or their cluster
+            in the lake is ambiguous.
     """
     if lake := parse_lake_uri(path):
         cluster = image.cluster if image.file is None else ""
-        return [ParquetPart(file) for file in edit_files(context, lake, cluster)]
+        return [ParquetPart(file) for file in edit_files(context, lake, cluster, image.namespace)]
+    files = _files(context, path, SourceKind.EDITS)
+    stored = _version_of(files[0].on_driver()) if is_local(path) else None
+    if stored is not None and image.namespace not in {"", str(stored.namespace_id)}:
+        raise SourceFileError(
+            f"{path} belongs to namespace {stored.namespace_id}, but {image.path} to namespace {image.namespace}",
+            hint="Specify the edits of the same namespace with --edits.",
+        )
     reader = EditsDataSource({"path": path, "columns": ",".join(EDIT_COLUMNS)}).edits_reader()
-    parts = reader.partitions_of(_files(context, path, SourceKind.EDITS))
+    parts = reader.partitions_of(files)
     return [SegmentsPart(reader, part) for part in parts]
 
 
@@ -166,11 +168,12 @@ def _files(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile
     return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)
 
 
-def _cluster_beside(image: Path) -> str:
-    for name in (VERSION, image.name + FETCHED_VERSION_SUFFIX):
-        version = image.with_name(name)
+def _version_of(file: Path) -> StorageInfo | None:
+    """Return the content of the VERSION file next to an image or a segment; None if none can be read."""
+    for name in (VERSION, file.name + FETCHED_VERSION_SUFFIX):
+        version = file.with_name(name)
         try:
-            return parse_version(version.read_bytes(), str(version)).cluster_id
+            return parse_version(version.read_bytes(), str(version))
         except (OSError, HdfsError):
             continue
-    return ""
+    return None

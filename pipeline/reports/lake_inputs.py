@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,31 +24,53 @@ def image_files(context: SparkContext, root: str, image: ImageInLake) -> list[So
     return [_placed(context, table, file) for file in table.files() if file.partition == image.partition]
 
 
-def edit_files(context: SparkContext, lake: LakeUri, cluster: str) -> list[SourceFile]:
+def namespace_of(cluster: str) -> str:
+    """Return the namespace id in the name of a cluster; "" for a name that a user chose."""
+    found = _CLUSTER_OF_VERSION.fullmatch(cluster)
+    return found[1] if found else ""
+
+
+_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
+"""Form of the names that `pipeline.lake.inputs.cluster_of` returns."""
+
+
+def edit_files(context: SparkContext, lake: LakeUri, cluster: str, namespace: str = "") -> list[SourceFile]:
     """Return the files with the transactions of one cluster of a lake.
 
     Args:
         cluster: cluster of the reported image in a lake, "" for an image file.
+        namespace: namespace id of the reported image, "" if unknown.
 
     Raises:
-        LakeError: the lake contains several clusters, and neither `lake` nor `cluster` names one.
+        LakeError: the lake contains several clusters, and no argument identifies one; or it contains only edits of
+            another namespace.
     """
     table = edits_table(lake.root)
     files = table.files()
-    chosen = _cluster_of_edits(lake, cluster, sorted({file.partition["cluster"] for file in files}))
+    present = sorted({file.partition["cluster"] for file in files})
+    chosen = lake.cluster or _cluster_of_edits(lake.root, cluster, namespace, present)
     files = [file for file in files if file.partition["cluster"] == chosen]
     return [_placed(context, table, file) for file in files]
 
 
-def _cluster_of_edits(lake: LakeUri, cluster: str, present: Sequence[str]) -> str:
-    if lake.cluster or cluster in present:
-        return lake.cluster or cluster
+def _cluster_of_edits(root: str, cluster: str, namespace: str, present: Sequence[str]) -> str:
+    same = [each for each in present if namespace and namespace_of(each) == namespace]
+    if cluster in present or len(same) == 1:
+        return cluster if cluster in present else same[0]
     if len(present) > 1:
         raise LakeError(
-            f"the lake {lake.root} contains edits of the clusters {', '.join(present)}",
+            f"the lake {root} contains edits of the clusters {', '.join(present)}",
             hint="Specify one of them: --edits LAKE@CLUSTER.",
         )
-    return present[0] if present else ""
+    if not present:
+        return ""
+    if namespace and namespace_of(present[0]):
+        raise LakeError(
+            f"the lake {root} contains only edits of the cluster {present[0]}, but the image belongs to namespace "
+            f"{namespace}",
+            hint="Specify a lake or a directory with the edits of the image's cluster.",
+        )
+    return present[0]
 
 
 def _placed(context: SparkContext, table: LakeTable, file: LakeFile) -> SourceFile:

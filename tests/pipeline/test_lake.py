@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.table import TableFeatures
 
-from pipeline.errors import LakeError
+from pipeline.errors import LakeError, SourceFileError
 from pipeline.lake import (
     ImageOptions,
     append_edits,
@@ -37,6 +37,7 @@ from pipeline.lake.ranges import TxidRange
 from pipeline.lake.reading import LakeUri
 from pipeline.lake.upkeep import join_files
 from pipeline.lake.writing import LakeFileWriter
+from pipeline.reports.inputs import open_edits, open_image
 from pipeline.reports.lake_inputs import edit_files
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
@@ -233,6 +234,23 @@ def test_a_report_counts_the_edits_of_the_images_cluster(edits: Path, lake: str)
     assert all("cluster=a" in file.path for file in files)
     with pytest.raises(LakeError, match="clusters a, b"):
         edit_files(NO_SPARK, LakeUri(lake), "")
+
+
+def test_a_report_refuses_the_edits_of_another_namespace(edits: Path, tmp_path: Path, lake: str) -> None:
+    image = open_image(NO_SPARK, str(CASE / "before"))
+    for cluster in ("CID-other.7", CLUSTER):
+        append_edits(NO_SPARK, str(edits), f"{lake}-{cluster}", cluster)
+    with pytest.raises(LakeError, match=r"only edits of the cluster CID-other\.7, but the image belongs to namespace"):
+        open_edits(NO_SPARK, f"{lake}-CID-other.7", image)
+    assert open_edits(NO_SPARK, f"{lake}-CID-other.7@CID-other.7", image)
+    append_edits(NO_SPARK, str(edits), f"{lake}-{CLUSTER}", "CID-other.7")
+    (part, *_) = open_edits(NO_SPARK, f"{lake}-{CLUSTER}", image)
+    assert f"cluster={CLUSTER}/" in str(part)
+    assert open_edits(NO_SPARK, str(CASE / "before"), image)
+    version = (CASE / "before" / "VERSION").read_text()
+    (edits / "VERSION").write_text(version.replace("namespaceID=1579654704", "namespaceID=7"))
+    with pytest.raises(SourceFileError, match=r"edits belongs to namespace 7, but .* to namespace 1579654704"):
+        open_edits(NO_SPARK, str(edits), image)
 
 
 def test_concurrent_appends_all_succeed(edits: Path, tmp_path: Path, lake: str) -> None:
