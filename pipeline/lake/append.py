@@ -31,7 +31,7 @@ from pipeline.lake.lake import (
     images_table,
 )
 from pipeline.lake.ranges import TxidRange, holes, subtract
-from pipeline.lake.set_back import COMPARED, check_edits, check_image
+from pipeline.lake.set_back import COMPARED, check_edits, check_image, check_namespace
 from pipeline.lake.upkeep import join_files
 from pipeline.lake.writing import EditsJob, ImageTablePart, LakeFileWriter, write_edits, write_image_parts
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
@@ -95,7 +95,9 @@ def append_image(
 
     Raises:
         SourceFileError: no image was found.
-        LakeError: the lake cannot be read or written, or the NameNode was set back.
+        LakeError: the lake cannot be read or written, the NameNode was set back, or the image belongs to another
+            namespace than its cluster in the lake.
+        ImageFormatError: the image is damaged.
     """
     options = options or ImageOptions()
     found = find_image(context, image)
@@ -106,9 +108,11 @@ def append_image(
         return None
     found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
     check_image(found, known)
+    staged = _staged(context, found.path, SourceKind.IMAGE)
+    check_namespace(found, staged[0].on_driver())
     names = [name for name in IMAGE_TABLES if name in options.tables and name != _LAST] + [_LAST]
     tables = [image_table(root, name) for name in names]
-    _write_image(context, found, tables)
+    _write_image(context, found, staged, tables)
     register.create()
     return _complete(register, found, tables)
 
@@ -131,9 +135,10 @@ def _clusters(root: str) -> list[str]:
     return sorted(with_edits | {each.cluster for each in images_in(images_table(root))})
 
 
-def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeTable]) -> None:
+def _write_image(
+    context: SparkContext, image: LakeImage, staged: Sequence[SourceFile], tables: Sequence[LakeTable]
+) -> None:
     partition = {"cluster": image.cluster, "txid": str(image.txid)}
-    staged = _staged(context, image.path, SourceKind.IMAGE)
     parts = []
     for table in tables:
         table.create()

@@ -20,6 +20,8 @@ from pipeline.tables.edits import EDITS
 IMAGES = "images"
 CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
 """A cluster's name, which is part of paths in the lake."""
+_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
+"""Form of the names that `pipeline.lake.inputs.cluster_of` returns."""
 DEFAULT_CLUSTER = "default"
 """Name of a cluster whose VERSION file is unknown."""
 
@@ -166,6 +168,12 @@ def lake_contents(root: str) -> LakeContents:
         LakeError: the lake cannot be read.
     """
     return LakeContents(images_in(images_table(root)), edits_in(edits_table(root)))
+
+
+def namespace_of(cluster: str) -> str:
+    """Return the namespace id in the name of a cluster; "" for a name that a user chose."""
+    found = _CLUSTER_OF_VERSION.fullmatch(cluster)
+    return found[1] if found else ""
 
 
 def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:

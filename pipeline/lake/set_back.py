@@ -1,18 +1,20 @@
 """Detects that a NameNode was set back: the new history reuses the transaction ids of the lost history.
 
-The lake keeps one history of each cluster, so it refuses to append another history.
+The lake keeps one history of each cluster, so it refuses to append another history, or an image of another namespace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 
+from image_format.reader import ImageFile
 from pipeline.errors import LakeError
 from pipeline.lake.inputs import LakeImage
-from pipeline.lake.lake import ImageInLake
+from pipeline.lake.lake import ImageInLake, namespace_of
 
 COMPARED = ("txid", "op", "inode_id", "time")
 """Columns of edits that distinguish two histories; two histories seldom contain the same times in milliseconds."""
@@ -32,6 +34,25 @@ def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:
                 " the file's modification time is wrong",
                 hint=_HINT,
             )
+
+
+def check_namespace(image: LakeImage, file: Path) -> None:
+    """Raise LakeError if the namespace id of an image is not the id in the name of the image's cluster.
+
+    Args:
+        file: the image on the driver's disk.
+    """
+    expected = namespace_of(image.cluster)
+    if not expected:
+        return
+    with ImageFile.open(file, verify_md5=False) as opened:
+        found = str(opened.ns_info().namespaceId)
+    if found != expected:
+        raise LakeError(
+            f"{image.path} belongs to namespace {found}, but the cluster {image.cluster} of the lake to namespace "
+            f"{expected}",
+            hint="Append the image to another lake, or name its cluster with --cluster.",
+        )
 
 
 def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:

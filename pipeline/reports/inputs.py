@@ -15,11 +15,11 @@ from hadoop_common.storage_info import StorageInfo, parse_version
 from image_format.reader import ImageFile
 from image_tools.dump.records import ImageRecords
 from pipeline.errors import SourceFileError
-from pipeline.lake.lake import ImageInLake
+from pipeline.lake.lake import ImageInLake, namespace_of
 from pipeline.lake.reading import find_lake_image, parse_lake_uri
 from pipeline.reports.counts.edits import EDIT_COLUMNS
 from pipeline.reports.counts.namespace import Rules
-from pipeline.reports.lake_inputs import edit_files, image_files, namespace_of
+from pipeline.reports.lake_inputs import edit_files, image_files
 from pipeline.reports.tasks import BatchSource, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files, only_file
 from pipeline.sources.edits import EditsDataSource

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline.errors import LakeError
 from pipeline.lake.delta import LakeFile, LakeTable
-from pipeline.lake.lake import ImageInLake, edits_table, image_table
+from pipeline.lake.lake import ImageInLake, edits_table, image_table, namespace_of
 from pipeline.lake.reading import LakeUri
 from pipeline.source_files import SourceFile, is_local
 from pipeline.staging import stager_of
@@ -22,16 +21,6 @@ def image_files(context: SparkContext, root: str, image: ImageInLake) -> list[So
     """Return the files with the inodes of an image."""
     table = image_table(root, INODES.name)
     return [_placed(context, table, file) for file in table.files() if file.partition == image.partition]
-
-
-def namespace_of(cluster: str) -> str:
-    """Return the namespace id in the name of a cluster; "" for a name that a user chose."""
-    found = _CLUSTER_OF_VERSION.fullmatch(cluster)
-    return found[1] if found else ""
-
-
-_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
-"""Form of the names that `pipeline.lake.inputs.cluster_of` returns."""
 
 
 def edit_files(context: SparkContext, lake: LakeUri, cluster: str, namespace: str = "") -> list[SourceFile]:

@@ -39,6 +39,7 @@ from tests.pipeline.lake_support import CASE, KilledError, image_rows, lake_rows
 if TYPE_CHECKING:
     pass
 
+NAMESPACE = 1579654704
 INODES = ImageOptions(tables=("inodes",))
 
 
@@ -218,10 +219,19 @@ def test_an_image_without_a_version_file_joins_the_only_cluster_of_the_edits(no_
     assert done.cluster == "c"
 
 
+def test_an_image_of_another_namespace_does_not_join_the_only_cluster(no_spark: Any, lake: str) -> None:
+    append_edits(no_spark, str(CASE / "before"), lake, "CID-other.7")
+    with pytest.raises(LakeError, match=rf"namespace {NAMESPACE}, but the cluster CID-other\.7 .* namespace 7"):
+        append_image(no_spark, str(CASE / "after"), lake, INODES)
+    assert not images_in_lake(lake)
+    done = append_image(no_spark, str(CASE / "after"), lake, ImageOptions("other", ("inodes",)))
+    assert done is not None
+
+
 def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
     first, second = (_fetched(tmp_path / str(namespace), f"CID-{namespace}") for namespace in (1, 2))
     unnamed = tmp_path / "unnamed"
-    for image, root, cluster in ((first, lake, "CID-1.7"), (second, lake, "CID-2.7")):
+    for image, root, cluster in ((first, lake, f"CID-1.{NAMESPACE}"), (second, lake, f"CID-2.{NAMESPACE}")):
         done = append_image(no_spark, str(image), root, INODES)
         assert done is not None
         assert done.cluster == cluster
@@ -236,7 +246,7 @@ def _fetched(folder: Path, cluster: str) -> Path:
     """Make a folder of `fetch-image` with one image."""
     folder.mkdir()
     image = Path(shutil.copy(CASE / "after" / "fsimage_0000000000000000292", folder))
-    version = format_version(StorageInfo(-67, 7, 1, cluster, "BP-1"), datetime.fromtimestamp(1, UTC))
+    version = format_version(StorageInfo(-67, NAMESPACE, 1, cluster, "BP-1"), datetime.fromtimestamp(1, UTC))
     image.with_name(image.name + FETCHED_VERSION_SUFFIX).write_bytes(version)
     return folder
 
