@@ -32,7 +32,7 @@ def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:
                 f"{image.path} of {time:%Y-%m-%dT%H:%M:%SZ} is newer than image {each.txid} of the lake"
                 f" ({each.time:%Y-%m-%dT%H:%M:%SZ}), but its transaction id is smaller: the NameNode was set back, or"
                 " the file's modification time is wrong",
-                hint=_HINT,
+                hint=f"{_HINT} If the time is that of a copy, set the original time: `touch -d TIME {image.path}`.",
             )
 
 

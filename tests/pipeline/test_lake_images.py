@@ -79,8 +79,9 @@ def test_the_configured_number_of_images_is_retained(no_spark: Any, tmp_path: Pa
     with pytest.raises(SourceFileError, match="fsimage"):
         append_image(no_spark, lake, lake)
     os.utime(images / sources[0].name, (1002, 1002))
-    with pytest.raises(LakeError, match=r"newer than image 292 .* was set back"):
+    with pytest.raises(LakeError, match=r"newer than image 292 .* was set back") as refused:
         append_image(no_spark, str(images / sources[0].name), lake)
+    assert f"`touch -d TIME {images / sources[0].name}`" in refused.value.hint
 
 
 def test_a_killed_retention_leaves_no_image_without_files(
