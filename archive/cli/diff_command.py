@@ -13,6 +13,7 @@ from archive.cli.options import (
     branch_option,
     configured_settings,
     opened,
+    path_in_edits,
     resolve_moment,
     scratch_option,
 )
@@ -32,7 +33,12 @@ _DIFFERENT = 1
 @click.argument("first", metavar="T1")
 @click.argument("second", metavar="T2")
 @archive_options
-@click.option("--path", metavar="PATH", help="Compare only this path, everything below it and moves above it.")
+@click.option(
+    "--path",
+    metavar="PATH",
+    callback=path_in_edits,
+    help="Compare only this path, everything below it and moves above it.",
+)
 @branch_option
 @conf_option(required=False)
 @scratch_option

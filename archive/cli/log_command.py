@@ -10,7 +10,7 @@ import click
 
 from archive.audit import AuditLine, join_audit, read_audit
 from archive.cli.audit_option import audit_option
-from archive.cli.options import archive_options, branch_option, opened, parse_time
+from archive.cli.options import archive_options, branch_option, opened, parse_time, path_in_edits
 from archive.moments import lacking_edits
 from archive.path_log import LogEntry, path_log
 from archive.restoring import chosen_view, format_time
@@ -35,7 +35,13 @@ def _operations(context: click.Context, parameter: click.Parameter, names: tuple
 
 @click.command("log")
 @archive_options
-@click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it has had.")
+@click.option(
+    "--path",
+    required=True,
+    metavar="PATH",
+    callback=path_in_edits,
+    help="File or directory, under any name that it has had.",
+)
 @click.option("--since", metavar="T", help="From this time on.")
 @click.option("--until", metavar="T", help="Up to this time.")
 @click.option(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _KEY_FILE = click.option(
     "--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive: 64 hexadecimal digits."
 )
@@ -125,6 +128,25 @@ def parse_time(text: str) -> int:
             f"{text!r} is repeated or skipped by a clock change in this host's time zone: add Z or an offset"
         )
     return int(early.timestamp() * 1000)
+
+
+def path_in_edits(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the path as edits contain it, without the prefix `/.reserved/raw`.
+
+    Raises:
+        click.BadParameter: edits never contain such a path: a URI, a path in a snapshot, or the path of an inode id.
+    """
+    if value is None:
+        return None
+    if _URI.match(value):
+        raise click.BadParameter(f"{value!r} is a URI; specify its path, {urlsplit(value).path or '/'}")
+    names = value.split("/")
+    if ".snapshot" in names:
+        raise click.BadParameter(f"{value!r} is in a snapshot, which never changes; specify the path without .snapshot")
+    found = [name for name in names if name]
+    if found[:2] == [".reserved", ".inodes"]:
+        raise click.BadParameter(f"{value!r} is the path of an inode id; specify the path of the inode")
+    return "/" + "/".join(found[2:]) if found[:2] == [".reserved", "raw"] else value
 
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:

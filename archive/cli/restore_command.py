@@ -13,7 +13,15 @@ from typing import Any
 import click
 
 from archive.archive import Archive
-from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
+from archive.cli.options import (
+    archive_options,
+    branch_option,
+    configured_settings,
+    opened,
+    parse_time,
+    path_in_edits,
+    scratch_option,
+)
 from archive.later_deletions import LaterDeletions, later_losses
 from archive.moments import BranchView, RestorePlan, plan_restore
 from archive.removals import Removal, archived_removal, restore_removed
@@ -48,7 +56,12 @@ _SHOWN = 20
     metavar="T",
     help="The state at this time, such as 2026-11-28T14:02:59 (this host's time zone) or 2026-11-28T14:02:59Z (UTC).",
 )
-@click.option("--before-delete", metavar="PATH", help="The state before PATH was last deleted, moved or replaced.")
+@click.option(
+    "--before-delete",
+    metavar="PATH",
+    callback=path_in_edits,
+    help="The state before PATH was last deleted, moved or replaced.",
+)
 @click.option(
     "--before",
     type=click.IntRange(min=1),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from archive.cli.options import configured_settings
+from archive.cli.options import configured_settings, path_in_edits
 from archive.cli.restore_command import change_content, print_changes
 from archive.errors import ArchiveError, NotOmittableError
 from archive.removals import Removal, restore_removed
@@ -20,7 +20,9 @@ from hadoop_common.cli.progress import ProgressObserver
 
 @click.command("undelete")
 @click.argument("directory", metavar="STORAGE_DIR", type=EXISTING_FOLDER)
-@click.option("--path", required=True, metavar="PATH", help="The deleted path, or a path below it.")
+@click.option(
+    "--path", required=True, metavar="PATH", callback=path_in_edits, help="The deleted path, or a path below it."
+)
 @click.option(
     "--before",
     type=click.IntRange(min=1),

@@ -115,6 +115,29 @@ def test_lines_of_a_namenode_belong_to_their_operations(operation: str, path: st
     assert join_audit([entry], [line]) == {7: line}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("archive", "log", "--archive", "/nowhere", "--path"),
+        ("archive", "diff", "1", "2", "--archive", "/nowhere", "--path"),
+        ("archive", "restore", "--archive", "/nowhere", "--out", "/nowhere/out", "--before-delete"),
+        ("undelete", "/", "--out", "/nowhere/out", "--path"),
+    ],
+)
+def test_a_path_that_edits_never_contain_is_a_usage_error(command: tuple[str, ...]) -> None:
+    found = {}
+    for path in ("hdfs://nn:8020/a%20b", "viewfs://c", "/a/.snapshot/s1/b", "/.reserved/.inodes/7", "/.reserved/raw/a"):
+        code, _, err = run_cli(*command, path)
+        found[path] = "" if code != 2 else err.partition("; specify ")[2].strip()
+    assert found == {
+        "hdfs://nn:8020/a%20b": "its path, /a%20b",
+        "viewfs://c": "its path, /",
+        "/a/.snapshot/s1/b": "the path without .snapshot",
+        "/.reserved/.inodes/7": "the path of the inode",
+        "/.reserved/raw/a": "",
+    }
+
+
 def test_misspelt_operation_is_a_usage_error() -> None:
     code, out, err = run_cli("archive", "log", "--archive", "/nowhere", "--path", "/data", "--op", "delet")
     assert (code, out) == (2, "")
