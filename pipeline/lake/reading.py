@@ -107,11 +107,18 @@ def read_lake_images(spark: SparkSession, root: str, table: str = "inodes", clus
     image's files.
 
     Raises:
-        LakeError: the lake has no image.
+        LakeError: the lake has no image, or no image with this table.
     """
-    complete = {(image.cluster, str(image.txid)) for image in images_in(images_table(root), cluster)}
-    if not complete:
+    images = images_in(images_table(root), cluster)
+    if not images:
         raise _empty(root, "image")
+    complete = {(image.cluster, str(image.txid)) for image in images if table in image.tables.split(",")}
+    if not complete:
+        present = sorted({name for image in images for name in image.tables.split(",")})
+        raise LakeError(
+            f"no image of the lake {root} has the table {table}, but only {', '.join(present)}",
+            hint="Append a new image with the table: `checkpointer lake append --table NAME`, repeated for each table.",
+        )
     found = image_table(root, table)
     files = [each for each in found.files() if (each.partition["cluster"], each.partition["txid"]) in complete]
     fields = [StructField("cluster", StringType()), StructField("txid", LongType())]

@@ -25,6 +25,7 @@ from pipeline.lake import (
     images_in_lake,
     lake_contents,
     parse_lake_uri,
+    read_lake_images,
     retain_images,
     vacuum,
 )
@@ -227,6 +228,13 @@ def test_an_image_of_another_namespace_does_not_join_the_only_cluster(no_spark: 
     assert not images_in_lake(lake)
     done = append_image(no_spark, str(CASE / "after"), lake, ImageOptions("other", ("inodes",)))
     assert done is not None
+
+
+@pytest.mark.parametrize("table", ["blocks", "nodes"])
+def test_a_table_that_no_image_has_is_not_empty_but_an_error(no_spark: Any, lake: str, table: str) -> None:
+    append_image(no_spark, str(CASE / "after"), lake, INODES)
+    with pytest.raises(LakeError, match=f"has the table {table}, but only inodes"):
+        read_lake_images(no_spark, lake, table)
 
 
 def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
