@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def start_early() -> Iterator[None]:
 
 @contextmanager
 def _early_process() -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="hdfs-checkpointer-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hdfs-checkpointer-", ignore_cleanup_errors=True) as folder:
         path = str(Path(folder) / "daemon")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
@@ -126,6 +127,8 @@ def _become_daemon(listener: socket.socket) -> None:
     _import(_IMPORTED_EARLY)
     with listener:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
+        # a command that a signal ends removes nothing
+        shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
         if listener not in ready:
             return
         asking, _ = listener.accept()

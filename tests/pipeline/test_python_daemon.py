@@ -62,12 +62,27 @@ def test_spark_uses_the_early_process_as_its_daemon(early: psutil.Process) -> No
     with asked_by_spark() as asking:
         assert listening(asking) == early.pid
         assert early.environ().keys() >= {"PYTHONHASHSEED"}
+        assert not Path(os.environ["HDFS_CHECKPOINTER_DAEMON_SOCKET"]).parent.exists()
 
 
 def test_the_early_process_ends_with_the_command_if_unused(early: psutil.Process) -> None:
     folder = Path(os.environ["HDFS_CHECKPOINTER_DAEMON_SOCKET"]).parent
     assert early.is_running()
     assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_command_that_a_signal_ends_leaves_no_folder(tmp_path: Path) -> None:
+    code = "from pipeline.python_daemon import start_early\nwith start_early(): print(flush=True); input()"
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (early,) = filter(is_early, psutil.Process(process.pid).children())
+        process.terminate()
+    with suppress(psutil.NoSuchProcess):
+        early.wait(60)
+    assert not list(tmp_path.iterdir())
 
 
 def test_sparks_own_process_serves_if_the_early_one_was_killed(early: psutil.Process) -> None:
