@@ -172,8 +172,12 @@ def _block_users(host: HostImage, slot: int, diffs: RecordedBlocks, *, is_curren
         current |= zip(batch["block_id"].to_pylist(), batch["bytes"].to_pylist(), strict=True)
     sizes = dict(current)
     users: dict[int, View] = dict.fromkeys(current, ALWAYS) if is_current else {}
-    for view, blocks in diffs.blocks:
+    for view, blocks, length in diffs.blocks:
+        start = 0
         for block, size in (current if blocks is None else blocks).items():
+            if length is not None and start >= length:
+                break
+            start += size
             sizes[block] = size
             users[block] = users.get(block, 0) | view
     found: dict[View, list[int]] = {}

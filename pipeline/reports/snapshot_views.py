@@ -54,11 +54,12 @@ class RecordedBlocks(NamedTuple):
     values.
 
     Attributes:
-        blocks: (view, blocks: bytes by id) of each list of blocks.
+        blocks: (view, blocks: bytes by id, length of the file). The snapshots need only the first blocks, up to this
+            length; without a length, they need all blocks.
         replication: (view, replication factor).
     """
 
-    blocks: list[tuple[int, dict[int, int] | None]]
+    blocks: list[tuple[int, dict[int, int] | None, int | None]]
     replication: list[tuple[int, int | None]]
 
 
@@ -70,7 +71,8 @@ class SnapshotViews:
         roots: snapshottable directory of each snapshot, in the same order.
         changed: number of inodes with a diff, by snapshottable directory.
         deleted: number of inodes in deleted lists, by snapshottable directory.
-        files: ids, ascending, of the files whose diffs contain blocks or a different replication factor.
+        files: ids, ascending, of the files whose diffs contain blocks or a different replication factor, and of the
+            files outside of the current tree whose diffs contain different lengths.
 
     Raises:
         RecordError: a record is damaged; the methods also raise it.
@@ -86,6 +88,7 @@ class SnapshotViews:
         self.changed: Counter[int] = Counter()
         self.deleted: Counter[int] = Counter()
         self._referred = np.array([signed64(each.referredId) for each in self._records.references()], np.int64)
+        self._renamed = frozenset(self._referred.tolist())
         self._gone, self.files = self._read_diffs(dict(found))
         self._known: dict[int, int] = {}
 
@@ -93,6 +96,7 @@ class SnapshotViews:
         """Return the former places of inodes, by ascending id, and `files`."""
         gone: list[Ids] = []
         with_blocks: list[int] = []
+        with_lengths: list[int] = []
         copies: list[tuple[int, int]] = []
         for of_inode in self._records.snapshot_diffs():
             inode_id = signed64(of_inode.inode_id)
@@ -100,6 +104,8 @@ class SnapshotViews:
                 snapshots = [signed32(diff.snapshotId) for diff in of_inode.diffs]
                 if any(diff.blocks for diff in of_inode.diffs):
                     with_blocks.append(inode_id)
+                elif len({diff.fileSize for diff in of_inode.diffs}) > 1:
+                    with_lengths.append(inode_id)
                 factors = {diff.snapshotCopy.replication for diff in of_inode.diffs if diff.HasField("snapshotCopy")}
                 copies += [(inode_id, signed32(factor)) for factor in factors]
             else:
@@ -115,7 +121,18 @@ class SnapshotViews:
         gone.append(np.stack([self._referred[held], -holders[held], ends[held], held]))
         rows = np.concatenate(gone, axis=1)
         places = _Places(*rows[:, np.argsort(rows[0], kind="stable")])
-        return places, np.union1d(np.array(with_blocks, np.int64), self._with_other_factor(copies))
+        special = [np.array(with_blocks, np.int64), self._outside(with_lengths), self._with_other_factor(copies)]
+        return places, np.unique(np.concatenate(special))
+
+    def _outside(self, ids: list[int]) -> Ids:
+        """Return the inodes outside of the current tree."""
+        slots = self._host.index.slots_of(np.array(ids, np.int64)).tolist()
+        outside = [
+            inode_id
+            for inode_id, slot in zip(ids, slots, strict=True)
+            if slot >= 0 and not self._host.in_tree(range(slot, slot + 1))[0]
+        ]
+        return np.array(outside, np.int64)
 
     def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
         """Return the files whose replication factor differs from the factor of a copy (id, factor) in a diff."""
@@ -234,22 +251,30 @@ class SnapshotViews:
     def diffs_of_file(self, inode_id: int, view: int) -> RecordedBlocks:
         """Return the data in the diffs of a file for the snapshots of a view.
 
-        A snapshot has the blocks of the first diff, from that snapshot on, that contains blocks (INodeFile.getBlocks).
-        It has the replication factor of the first diff that contains a copy of the inode
-        (AbstractINodeDiffList.getSnapshotINode).
+        A snapshot has the length of the first diff, from that snapshot on, and the blocks of the first such diff that
+        contains blocks (INodeFile.getBlocks). It has the replication factor of the first such diff that contains a copy
+        of the inode (AbstractINodeDiffList.getSnapshotINode). If the snapshots with the blocks of a later diff, or of
+        the inode, are deleted, an earlier snapshot keeps only the blocks up to its length (FileDiff.setBlocks,
+        FileWithSnapshotFeature.collectBlocksAndClear). A renamed inode keeps its own blocks.
         """
         found = RecordedBlocks([], [])
-        without_blocks = without_copy = view
-        diffs = self._diffs(inode_id)
-        for diff in reversed(diffs.diffs if isinstance(diffs, FileDiffRecords) else []):
+        rest = without_copy = view
+        without_blocks: list[tuple[int, int | None]] = []
+        read = self._diffs(inode_id)
+        diffs = read.diffs if isinstance(read, FileDiffRecords) else []
+        for diff in reversed(diffs):
             until = self.up_to(signed32(diff.snapshotId))
+            is_own = bool(diff.blocks) or diff is diffs[0] or inode_id in self._renamed
+            without_blocks.append((rest & until, None if is_own else signed64(diff.fileSize)))
+            rest &= ~until
             if diff.blocks:
                 blocks = {signed64(block.blockId): signed64(block.numBytes) for block in diff.blocks}
-                found.blocks.append((without_blocks & until, blocks))
-                without_blocks &= ~until
+                found.blocks.extend((each, blocks, length) for each, length in without_blocks)
+                without_blocks.clear()
             if diff.HasField("snapshotCopy"):
                 found.replication.append((without_copy & until, signed32(diff.snapshotCopy.replication)))
                 without_copy &= ~until
-        found.blocks.append((without_blocks, None))
+        found.blocks.extend((each, None, length) for each, length in without_blocks)
+        found.blocks.append((rest, None, None))
         found.replication.append((without_copy, None))
         return found

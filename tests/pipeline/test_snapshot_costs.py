@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from engine.merge import merge
 from hadoop_common.java_numbers import signed64
 from image_format.erasure_policies import raw_bytes
 from image_format.proto import fsimage_pb2 as pb
@@ -16,6 +17,7 @@ from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.dump.records import FileDiffRecords, ImageRecords
 from image_tools.namespace_browser import LocatedInode
+from journal.ops import DeleteSnapshotOp
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.snapshots import ALWAYS, KeptSpace, needed, replica_views
 from pipeline.reports.request import ReportOptions
@@ -47,6 +49,7 @@ class Walk:
         records = ImageRecords(image)
         self._inodes = {signed64(each.id): each for each in records.inodes()}
         self._diffs = {each.inode_id: each for each in records.snapshot_diffs() if isinstance(each, FileDiffRecords)}
+        self._renamed = {signed64(each.referredId) for each in records.references()}
         self.blocks: dict[int, dict[int, int]] = {}
         self.files: View = {}
         """Snapshots in which a file is visible, by inode; `CURRENT` is the current tree."""
@@ -75,11 +78,16 @@ class Walk:
             self.users.setdefault(block.blockId, set()).add(user)
 
     def _blocks(self, inode_id: int, snapshot: int | None) -> list[pb.BlockProto]:
-        if snapshot is not None and inode_id in self._diffs:
-            for diff in reversed(self._diffs[inode_id].diffs):
-                if diff.snapshotId >= snapshot and diff.blocks:
-                    return list(diff.blocks)
-        return list(self._inodes[inode_id].file.blocks)
+        """Return the blocks that the deletion of later snapshots leaves to a snapshot (FileDiff.setBlocks)."""
+        blocks = self._inodes[inode_id].file.blocks
+        if snapshot is None or inode_id not in self._diffs:
+            return list(blocks)
+        later = [diff for diff in reversed(self._diffs[inode_id].diffs) if diff.snapshotId >= snapshot]
+        blocks = next((diff.blocks for diff in later if diff.blocks), blocks)
+        if len(later) < 2 or later[0].blocks or inode_id in self._renamed:
+            return list(blocks)
+        starts = itertools.accumulate((block.numBytes for block in blocks), initial=0)
+        return [block for block, start in zip(blocks, starts, strict=False) if start < later[0].fileSize]
 
     def cost(self, left: set[int]) -> dict[str, int]:
         """Return files and bytes of their blocks without and with replicas, if only these snapshots remained."""
@@ -136,6 +144,39 @@ def test_space_kept_by_each_snapshot_equals_that_of_a_walk(path: Path, tmp_path:
         costs = snapshot_costs(host)
         assert len(costs.snapshots) == len(views.ids)
         assert sum(row["snapshots"] for row in costs.directories) == len(views.ids)
+
+
+@pytest.mark.recorded
+@pytest.mark.parametrize(
+    "path", [path for path in IMAGES if "random" not in path.parts[-3]], ids=lambda path: "-".join(path.parts[-4:-2])
+)
+def test_replay_of_a_deletion_frees_what_the_report_promises(path: Path, tmp_path: Path) -> None:
+    with ImageFile.open(path) as image:
+        txid = image.txid
+        costs = snapshot_costs(HostImage.indexed(image, tmp_path / "scratch"))
+    files, length = _stored(path)
+    for number, row in enumerate(costs.snapshots):
+        if row["path"] is None:
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        deletion = DeleteSnapshotOp(txid=txid + 1, snapshot_root=row["path"], snapshot_name=row["name"])
+        left_files, left_length = _stored(merge(path, [deletion], [folder]).saved.paths[0])
+        assert (row["files"], row["length"]) == (files - left_files, length - left_length), row
+
+
+def _stored(path: Path) -> tuple[int, int]:
+    """Return the files of an image, and the bytes of all their blocks."""
+    files, blocks = 0, dict[int, int]()
+    with ImageFile.open(path) as image:
+        records = ImageRecords(image)
+        for inode in records.inodes():
+            files += inode.HasField("file")
+            blocks |= {block.blockId: block.numBytes for block in inode.file.blocks}
+        for of_file in records.snapshot_diffs():
+            if isinstance(of_file, FileDiffRecords):
+                blocks |= {block.blockId: block.numBytes for diff in of_file.diffs for block in diff.blocks}
+    return files, sum(size for size in blocks.values() if size <= UNKNOWN)
 
 
 def test_a_report_mentions_snapshots_with_a_missing_inode(tmp_path: Path) -> None:
