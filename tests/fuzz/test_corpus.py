@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from tests.depth import sample
 from tests.fuzz.targets import TARGETS
 
+ROOT = Path(__file__).parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 SMALL = 300 * 1024
 _SEEDS = 60
@@ -33,3 +38,20 @@ def test_the_seeds_give_typed_errors_or_correct_results(name: str) -> None:
 
 def test_the_corpus_is_small() -> None:
     assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) < SMALL
+
+
+def _pinned(*names: str) -> set[str]:
+    texts = [(ROOT / "requirements" / f"{name}.txt").read_text() for name in names]
+    return {name for text in texts for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+
+
+def test_the_targets_need_only_the_libraries_of_the_fuzzer() -> None:
+    absent = _pinned("dev", "spark", "build") - _pinned("runtime", "tls", "fuzz")
+    modules = [
+        module
+        for module, owners in packages_distributions().items()
+        if all(re.sub(r"[-_.]+", "-", owner).lower() in absent for owner in owners)
+    ]
+    assert {"hypothesis", "pytest"} <= set(modules)
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({modules})); import tests.fuzz.targets"
+    subprocess.run([sys.executable, "-c", hidden], cwd=ROOT, check=True)
