@@ -78,12 +78,13 @@ def _run_kernels_in_python() -> None:
     """Make kernels run in their Python forms, so that coverage includes their lines and an index beyond an array raises
     an error.
     """
+    from image_format.compiling import plain
     from image_format.compiling.mode import VARIABLE, Mode
-    from image_format.kernels import jit
 
     os.environ[VARIABLE] = Mode.PLAIN.value
-    form_of = jit.plain_form
-    jit.plain_form = lambda function, called: atheris.instrument_func(form_of(function, called))
+    form_of = plain.plain_form
+    # before the import of the kernels
+    plain.plain_form = lambda function, called: atheris.instrument_func(form_of(function, called))
 
 
 def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:

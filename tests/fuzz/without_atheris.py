@@ -40,7 +40,8 @@ class _Fuzzer(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("atheris")
-        self._run: Callable[[], None] = lambda: None
+        self._check: Callable[[bytes], None] = lambda data: None
+        self._inputs: list[bytes] = []
 
     def instrument_imports(self, **_: Any) -> nullcontext[None]:
         return nullcontext()
@@ -54,16 +55,19 @@ class _Fuzzer(ModuleType):
     def Setup(  # noqa: N802 - a name of atheris
         self, options: list[str], check: Callable[[bytes], None], *, custom_mutator: Callable[[bytes, int, int], bytes]
     ) -> None:
-        inputs = [path.read_bytes() for path in sorted(Path(options[-1]).iterdir())]
-        inputs += [custom_mutator(data, _LENGTH, seed) for seed, data in enumerate(inputs[:_MUTATED])]
-        self._run = lambda: [check(data) for data in inputs] and None
+        self._check = check
+        self._inputs = [path.read_bytes() for path in sorted(Path(options[-1]).iterdir())]
+        self._inputs += [custom_mutator(data, _LENGTH, seed) for seed, data in enumerate(self._inputs[:_MUTATED])]
 
     def Fuzz(self) -> None:  # noqa: N802 - a name of atheris
-        self._run()
+        for data in self._inputs:
+            self._check(data)
 
 
 if __name__ == "__main__":
-    sys.modules.update(dict.fromkeys(absent_modules()))
+    for name in absent_modules():
+        # the import of such a module fails
+        sys.modules[name] = None  # type: ignore[assignment]
     sys.modules["atheris"] = _Fuzzer()
     from tests.fuzz.__main__ import main
 
