@@ -19,7 +19,16 @@ from checkpointer.cli.daemon_client import (
 )
 from checkpointer.daemon.daemon_address import DaemonAddresses
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
+from hadoop_common.cli.output import (
+    FiniteRange,
+    as_failure,
+    conf_option,
+    echo,
+    echo_json,
+    failure,
+    json_option,
+    next_line,
+)
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import clock_text
 from site_config.checkpoint_config import Role
@@ -130,7 +139,7 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
         echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
         echo(f"checkpointer: {answer['message']}", err=True)
-        echo(f"  next: {next_step}", err=True)
+        echo(next_line(next_step), err=True)
         sys.exit(code)
 
 

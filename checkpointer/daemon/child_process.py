@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hadoop_common.cli.output import NEXT
 from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.process_group import end_process_group, signal_group
 from hadoop_common.process_tuning import lower_session_priority
@@ -182,6 +183,6 @@ class ChildQueue:
 def _last_error(text: str) -> str:
     """Return the last error that a command printed, together with its next step on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[-1].startswith("next: "):
-        return f"{lines[-2].removeprefix('checkpointer: ')} ({lines[-1].removeprefix('next: ')})"
+    if len(lines) > 1 and lines[-1].startswith(NEXT):
+        return f"{lines[-2].removeprefix('checkpointer: ')} ({lines[-1].removeprefix(NEXT)})"
     return lines[-1] if lines else ""

@@ -18,9 +18,6 @@ from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
-# state of a storage directory that was not dropped
-IN_USE = "in use"
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
