@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ import click
 
 from checkpointer.cli.daemon_client import role_option
 from console.process_panels import watch_log, watch_settings
+from hadoop_common.child_module import child_module
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
@@ -136,7 +136,7 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
     from console.check_page import CheckRow
 
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
-    command = ["nice", sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
+    command = ["nice", *child_module("checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _VERIFY_SECONDS)
     try:
         found = json.loads(ran.stdout)

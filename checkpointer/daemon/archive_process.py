@@ -11,7 +11,6 @@ import logging
 import os
 import pickle
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from checkpointer.roles.role import CheckpointRole
 from checkpointer.set_back.start_over import LostPast
 from engine.merge import MergeResult
 from hadoop_common.addresses import without_password
+from hadoop_common.child_module import child_module
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
@@ -223,7 +223,7 @@ class ArchiveProcess:
                 if self._stopping.is_set():
                     return "the daemon is stopping"
                 child = self._child = subprocess.Popen(
-                    [sys.executable, "-m", _MODULE],
+                    child_module(_MODULE),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

@@ -16,7 +16,6 @@ import math
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,6 +33,7 @@ from engine.loaded_image import next_layout
 from engine.merge import merge
 from engine.observer import CancellableObserver
 from hadoop_common.back_off import BackOff
+from hadoop_common.child_module import child_module
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
 from hadoop_common.process_tuning import lower_session_priority
@@ -92,7 +92,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
 
 def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     """Run `checkpointer image` with these arguments; return its exit code, output and errors."""
-    command = ["nice", "-n", str(_NICE), sys.executable, "-m", "checkpointer", "image", *words]
+    command = ["nice", "-n", str(_NICE), *child_module("checkpointer", "image", *words)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
         lower_session_priority(child.pid, _NICE)

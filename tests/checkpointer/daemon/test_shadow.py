@@ -362,7 +362,7 @@ def test_comparison_process_has_a_low_priority(command: Callable[[str], None], m
     command('echo $$ $(nice) "$@"')
     code, output, _ = shadow_module._run(["diff"], lambda: False)
     process, niceness, *words = output.split()
-    assert (code, words) == (0, ["-m", "checkpointer", "image", "diff"])
+    assert (code, words) == (0, ["-P", "-m", "checkpointer", "image", "diff"])
     assert int(niceness) == min(19, os.nice(0) + 10)
     assert lowered == [(int(process), 10)]
 
