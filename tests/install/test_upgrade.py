@@ -241,7 +241,7 @@ class Nameservice:
         controller = self.pair.controllers[name]
         assert isinstance(controller, OurController)
         controller.program = program
-        logged = len(controller.log_text()) if controller.process is not None else 0
+        logged = len(controller.log_text()) if controller.log.exists() else 0
         controller.start()
         # Before, the controller refuses a requested failover.
         wait_until(lambda: " is healthy" in controller.log_text()[logged:], "a controller that knows its NameNode")
