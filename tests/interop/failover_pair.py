@@ -151,7 +151,8 @@ class FailoverPair:
             for each in both:
                 each.result()
         ports = {name: free_port() for name in ("nn1", "nn2")}
-        self.pair = stack.enter_context(self._of(self.root / "pair", self._properties(self.trio.uri, ports)))
+        self.pair = self._of(self.root / "pair", self._properties(self.trio.uri, ports))
+        stack.enter_context(self.pair)
         self.nodes: dict[str, NameNode | StubNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
         self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
