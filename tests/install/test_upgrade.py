@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from failover.health import NameNodeHealth
 from namenode_stub.demo_zookeeper import MISSING
 from namenode_stub.ports import free_port
 from tests.install.versions import NEWER, Versions, program_in
@@ -244,7 +245,10 @@ class Nameservice:
         logged = len(controller.log_text()) if controller.log.exists() else 0
         controller.start()
         # Before, the controller refuses a requested failover.
-        wait_until(lambda: " is healthy" in controller.log_text()[logged:], "a controller that knows its NameNode")
+        wait_until(
+            lambda: f" is {NameNodeHealth.HEALTHY.value}" in controller.log_text()[logged:],
+            "a controller that knows its NameNode",
+        )
 
     def restart(self, daemon: OurDaemon, program: Program) -> None:
         assert daemon.stop() == 0
