@@ -50,7 +50,8 @@ def test_a_merge_can_be_repeated_after_a_kill(tmp_path: Path) -> None:
     out, err = again.communicate(timeout=_SECONDS)
     assert again.returncode == 0
     answer = json.loads(out)
-    assert err.decode() == f"note: {ignored_text(answer['ignored'])}\n"
+    # a worker of PySpark may be killed while it prints a traceback about the end of its JVM
+    assert err.decode().endswith(f"note: {ignored_text(answer['ignored'])}\n")
     assert answer["engine"] == "spark"
     assert CASE.differences(Path(answer["image"])) == []
     assert not (folder / "checkpoint-parts").exists()
