@@ -326,8 +326,8 @@ def test_upgrade_of_a_nameservice_under_writes(versions: Versions, jvm: ClientJv
 
 
 def test_upgrade_with_a_shared_kernel_cache(versions: Versions, tmp_path: Path) -> None:
-    """Replace the installed version with the same cache of kernels; the sources of all kernels differ in the newer
-    version.
+    """Replace the installed version with the same cache of kernels; in the changed version, the sources of all kernels
+    differ.
     """
     old, new = versions.folders
     changed, installed, cache = tmp_path / "changed", tmp_path / "installed", tmp_path / "cache"
@@ -336,7 +336,8 @@ def test_upgrade_with_a_shared_kernel_cache(versions: Versions, tmp_path: Path) 
         source.write("# another source\n")
     image = ALL_CASES[-1].image("after")
     kept = []
-    for folder in (old, changed, old):
+    # the older version comes last, because it may have other kernels
+    for folder in (new, changed, new, old, new):
         installed.unlink(missing_ok=True)
         installed.symlink_to(folder)
         assert cli("image", "verify", image, program=program_in(installed, cache))["valid"]
