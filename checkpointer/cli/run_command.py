@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configurat
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
-from site_config import merge_keys
+from site_config import keys, merge_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 from site_config.shown_settings import shown_settings
@@ -89,7 +90,9 @@ def command(
     _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
-        _try_web_logins(config.kerberos, config.namenode_http_addresses)
+        # Kerberos has no timeout: while no KDC answers, a login can take minutes
+        probe = partial(_try_web_logins, config.kerberos, config.namenode_http_addresses)
+        threading.Thread(target=probe, name="web-logins", daemon=True).start()
     from checkpointer.daemon.blueprints import ConsoleQuestions
     from checkpointer.daemon.process import run_role
 
@@ -175,19 +178,21 @@ def _try_tls(config: CheckpointConfig) -> None:
 def _log_in(kerberos: KerberosSettings) -> None:
     """Log in with Kerberos; warn if the NameNodes refuse images from this principal."""
     from hadoop_rpc.kerberos import log_in
+    from servlets.server_security import names_of
 
-    login = kerberos.login
-    kerberos.require_server().http.check()
+    login, server = kerberos.login, kerberos.require_server()
+    server.http.check()
     log_in(login)
     _LOG.info("logged in as %s with the keytab %s", login.principal, login.keytab)
-    if kerberos.refused:
+    if refusal := kerberos.refusal(names_of(server)[1]):
         _LOG.warning(
             "%s: set dfs.namenode.secondary.http-address to this host's name, as in the NameNodes' configuration, or "
             "add the user to dfs.cluster.administrators of the NameNodes",
-            kerberos.refused,
+            refusal,
         )
     else:
-        _LOG.info("NameNodes accept images from this principal: %s", kerberos.upload_principals[login.principal])
+        key = kerberos.upload_principals.get(login.principal, keys.CLUSTER_ADMINISTRATORS.name)
+        _LOG.info("NameNodes accept images from this principal: %s", key)
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:

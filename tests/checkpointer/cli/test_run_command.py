@@ -41,6 +41,25 @@ def test_start_warns_of_a_codec_that_a_namenode_may_lack(
     assert ("dfs.image.compression.codec: A NameNode reads Lz4Codec only with lz4-java" in caplog.text) == warns
 
 
+def test_the_daemon_starts_while_a_login_waits_for_a_kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {
+        "fs.defaultFS": "hdfs://127.0.0.1:1",
+        "dfs.namenode.checkpoint.dir": str(tmp_path),
+        "hadoop.security.authentication": "kerberos",
+        "dfs.namenode.kerberos.principal": "nn/_HOST@R",
+        "dfs.secondary.namenode.kerberos.principal": "sn/_HOST@R",
+        "dfs.secondary.namenode.keytab.file": "/keys/sn",
+    }
+    monkeypatch.setattr("os.umask", lambda mask: 0)
+    monkeypatch.setattr("checkpointer.cli.run_command.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("checkpointer.cli.run_command._log_in", lambda _: None)
+    # the role and the login wait for each other
+    met = threading.Barrier(2)
+    monkeypatch.setattr("checkpointer.daemon.process.run_role", lambda *_, **__: met.wait(600))
+    monkeypatch.setattr("checkpointer.cli.run_command._try_web_logins", lambda *_: met.wait(600))
+    assert run_cli("run", "--conf", write_site(tmp_path, settings), "--role", "secondary").code == 0
+
+
 def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNodeStub, tmp_path: Path) -> None:
     log = tmp_path / "daemon.log"
     with process(cluster.conf, log, "--log-config", str(LOGGING)) as running:
