@@ -34,20 +34,21 @@ _DIRECTORIES_BEAN = f"/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::{_DIRE
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
     """Return `facts` with the responses of the NameNode's RPC server; a failed call contributes its error."""
-    unreachable = ""
+    unreachable: RpcError | None = None
 
     def call(question: Callable[[], T]) -> Observation[T]:
         nonlocal unreachable
-        if unreachable:
-            return Observation(error=unreachable)
-        try:
-            return Observation(question())
-        except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
-            # the other calls would fail in the same way, each after a timeout
-            unreachable = fault.message
-            return Observation(error=fault.message)
-        except RpcError as fault:
-            return Observation(error=fault.message, hint=fault.hint)
+        fault = unreachable
+        if fault is None:
+            try:
+                return Observation(question())
+            except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as found:
+                # the other calls would fail in the same way, each after a timeout
+                fault = unreachable = found
+            except RpcError as found:
+                fault = found
+        # the check has a better hint for a NameNode that does not answer
+        return Observation(error=fault.message, hint="" if isinstance(fault, RpcConnectionError) else fault.hint)
 
     limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
     with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]

@@ -64,7 +64,12 @@ def test_a_valid_setup_is_ok(tmp_path: Path, ca: Identity) -> None:
 @pytest.mark.parametrize(
     ("own", "state", "message", "hint"),
     [
-        (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost expired on", "Renew"),
+        (
+            lambda ca: ca.issue(begin=-9, end=-1),
+            State.CRITICAL,
+            "server: our certificate of CN=localhost expired on",
+            "Renew",
+        ),
         (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost is not valid before", "clock"),
         (lambda ca: ca.issue(end=9), State.WARNING, "our certificate is valid for", ""),
         (lambda ca: ca.issue(["else.example"]), State.CRITICAL, "rejects our certificate for localhost", "names"),
@@ -95,6 +100,8 @@ def test_missing_files_and_wrong_passwords_are_named(tmp_path: Path, ca: Identit
     properties["hadoop.security.credential.provider.path"] = f"localjceks://file{tmp_path}/own.p12"
     write_xml(tls.server_file, properties)
     assert "the credential provider" in judged(tls).summary
+    tls.server_file.write_text("<configuration>")
+    assert "as the daemon's user" in judged(tls).hint
     tls.server_file.unlink()
     assert "ssl-server.xml is missing" in judged(tls).summary
 
@@ -128,9 +135,11 @@ def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
         query = f"getimage=1&txid=51&imageFile=IMAGE&storageInfo={INFO.colon_string()}"
         fetched = http_source(QuorumSettings())(f"https://localhost:{port}/imagetransfer?{query}")
         assert bytes(fetched) == OLD_IMAGE.read_bytes()
-    assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=600).error
+    stopped = ask_peer(f"https://localhost:{port}", timeout=600)
+    assert ("Connection refused" in stopped.error, "dfs.http.policy" in stopped.hint) == (True, True)
     with serve(make_store(tmp_path / "plain")) as served:
-        assert "uses HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
+        plain = ask_peer(f"https://localhost:{served.address[1]}", timeout=600)
+    assert ("uses HTTP without TLS" in plain.error, "certificate" in plain.hint) == (True, True)
 
 
 def test_check_command_reports_invalid_stores(tmp_path: Path, ca: Identity) -> None:
