@@ -143,6 +143,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
     fallback = faults.take(lambda: login_settings.FALLBACK_TO_SIMPLE.read(settings), False)
     sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
+    binds_any = faults.take(lambda: login_settings.BINDS_ANY_ADDRESS.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, kind), ("", ""))
     takes = faults.take(lambda: dict(_upload_principals(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, kind.keytab.name, who.nameservice, who.own_id)
@@ -169,6 +170,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         protections=protections,
         fallback=fallback,
         sends_user_name=sends_user_name,
+        binds_address=not binds_any,
     )
     return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
 
