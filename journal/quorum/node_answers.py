@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.names import inprogress_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import KerberosError, NotAuthorizedError, RpcError
@@ -18,6 +18,7 @@ from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.spnego import open_logged_in
 from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
 from journal.quorum.calls import majority
+from journal.quorum.errors import TLS_HINT
 
 # RemoteEditLog.toString
 _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
@@ -41,7 +42,7 @@ class NodeAnswer:
         same_namespace: whether the node has the expected namespace; None if unknown.
         http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable or was
             not queried.
-        hint: next step if the node refuses our login, or if we have no ticket for it; "" if it does not.
+        hint: next step for a fault of a login or of TLS; "" for other faults.
     """
 
     address: str
@@ -157,7 +158,8 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     except KerberosError as fault:
         return replace(answer, http_fault=fault.message, hint=fault.hint)
     except OSError as fault:
-        return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
+        hint = TLS_HINT if is_tls_fault(fault) else ""
+        return replace(answer, http_fault=f"no answer: {network_reason(fault)}", hint=hint)
     if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(reason_text)):
         return replace(answer, http_fault=f"HTTP {status}: {refusal.group().strip()}")
     if spnego.ignored and status == HTTPStatus.INTERNAL_SERVER_ERROR:

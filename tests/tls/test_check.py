@@ -16,7 +16,9 @@ from checkpointer.checks.verdict import CheckVerdict, State
 from hadoop_common.configuration import Configuration
 from hadoop_common.tls.reloading import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
+from journal.quorum.errors import TLS_HINT, SegmentFetchError
 from journal.quorum.http_source import http_source
+from journal.quorum.node_answers import NodeAnswer, _of_namespace
 from journal.quorum.settings import QuorumSettings
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import run_cli
@@ -138,7 +140,12 @@ def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
     stopped = ask_peer(f"https://localhost:{port}", timeout=600)
     assert ("Connection refused" in stopped.error, "dfs.http.policy" in stopped.hint) == (True, True)
     with serve(make_store(tmp_path / "plain")) as served:
-        plain = ask_peer(f"https://localhost:{served.address[1]}", timeout=600)
+        plain = ask_peer(url := f"https://localhost:{served.address[1]}", timeout=600)
+        with pytest.raises(SegmentFetchError) as caught:
+            http_source(QuorumSettings())(f"{url}/getJournal")
+        assert caught.value.hint == TLS_HINT
+        found = _of_namespace(NodeAnswer("jn1:8485"), f"{url}/getJournal", 600)
+        assert ("uses HTTP without TLS" in found.http_fault, found.hint) == (True, TLS_HINT)
     assert ("uses HTTP without TLS" in plain.error, "certificate" in plain.hint) == (True, True)
 
 
