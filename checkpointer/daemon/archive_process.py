@@ -201,6 +201,11 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
+            except Exception as fault:
+                # without this thread, the archive would lack edits without an alarm
+                _LOG.exception("the archive cannot be filled because of a bug")
+                end = str(fault)
+                self._kill()
             # a new process does not know the branch for which the role confirmed the image
             self._forget_image()
             if self._restarts:

@@ -4,6 +4,7 @@ images.
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,15 @@ def test_access_policies_of_a_journal_node() -> None:
     assert policies[Resource.CONTROL].lists == (AccessControlList.parse("dfs.cluster.administrators", "hdfs ops"),)
     admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).policies[Resource.STATE]
     assert (admin.own, len(admin.lists)) == (False, 1)
+
+
+def test_settings_can_be_sent_to_another_process() -> None:
+    """The process that fills the archive receives them."""
+    rules = "RULE:[2:$1@$0]([jn]n@R)s/(.*)@R/hdfs-$1/\nDEFAULT"
+    settings = read({**PAIR, "hadoop.security.auth_to_local": rules}, Role.STANDBY)
+    sent = pickle.loads(pickle.dumps(settings))
+    assert sent == settings
+    assert sent.require_server().rules.short_name("nn/h@R") == "hdfs-nn"
 
 
 def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:
