@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import DaemonFacts, NameDirectories, NameNodeFacts, Observation
-from checkpointer.errors import TransferError
+from checkpointer.errors import TLS_HINT, TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from checkpointer.transfer.image_acceptance import STARTING_HINT
 from hadoop_common.cluster_http import HttpAnswer, send_request
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.names import SegmentName
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
@@ -186,8 +186,7 @@ def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
     try:
         return send_request("GET", url, headers=headers, timeout=timeout)
     except OSError as fault:
-        raise TransferError(
-            url,
-            f"no answer: {network_reason(fault)}",
-            hint="Check the NameNode that does not answer; dfs.namenode.http-address contains its address.",
-        ) from fault
+        hint = "Check the NameNode that does not answer; dfs.namenode.http-address contains its address."
+        if is_tls_fault(fault):
+            hint = TLS_HINT
+        raise TransferError(url, f"no answer: {network_reason(fault)}", hint=hint) from fault

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.facts import Facts, TlsStep
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.tls_checks import check_tls
 from checkpointer.checks.verdict import CheckVerdict, State
+from checkpointer.errors import TLS_HINT as TRANSFER_TLS_HINT
+from checkpointer.errors import TransferError
 from hadoop_common.configuration import Configuration
 from hadoop_common.tls.reloading import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
@@ -141,6 +144,9 @@ def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
     assert ("Connection refused" in stopped.error, "dfs.http.policy" in stopped.hint) == (True, True)
     with serve(make_store(tmp_path / "plain")) as served:
         plain = ask_peer(url := f"https://localhost:{served.address[1]}", timeout=600)
+        with pytest.raises(TransferError) as unread:
+            ask_http(url, timeout=600)
+        assert unread.value.hint == TRANSFER_TLS_HINT
         with pytest.raises(SegmentFetchError) as caught:
             http_source(QuorumSettings())(f"{url}/getJournal")
         assert caught.value.hint == TLS_HINT
