@@ -97,7 +97,7 @@ class JournalFollower:
         storage: locked storage of the images.
         images: fetches an image if edits cannot be applied to our image.
         on_start_over: called after the active NameNode's image has replaced our state, which was set aside.
-        clock: monotonic seconds, for the time of the next roll request.
+        clock: monotonic seconds, for the times of roll requests and comparisons of the past.
 
     Attributes:
         namespace: the warm namespace; other threads may only read it (`WarmNamespace.reading`).
@@ -130,6 +130,7 @@ class JournalFollower:
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
             nodes.active_image_txid,
+            clock=clock,
         )
         self._on_start_over = on_start_over
         self._start_over_limiter = StartOverLimiter(clock)
