@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import CheckpointInProgressError
+from engine.errors import CheckpointInProgressError, NotSavedError
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import checkpoint_name, image_name
-from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
+from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError, UnwritableFilesError
 from image_format.known_digests import remember_digest
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.output import DigestingFileSet
@@ -83,7 +83,8 @@ def save_image(
             named; an exception aborts the save.
 
     Raises:
-        StorageError: the image could not be saved in any folder, or all folders contain it.
+        NotSavedError: the image could not be written into any folder.
+        StorageError: the image could not be saved for another reason, or all folders contain it.
         CheckpointInProgressError: another thread is saving this txid.
         Exception: raised by `write` or `confirm`; no part of the image remains.
     """
@@ -103,7 +104,8 @@ def save_image(
                 # The base image may have become shorter while it was copied.
                 confirm()
         except ImageStorageError as error:
-            raise StorageError(error.message, hint=error.hint or _HINT) from error
+            kind = NotSavedError if isinstance(error, UnwritableFilesError) else StorageError
+            raise kind(error.message, hint=error.hint or _HINT) from error
         failures = [SaveFailure(each.path.parent, error_text(each.error)) for each in written.failures]
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:

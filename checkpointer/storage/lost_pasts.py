@@ -196,12 +196,22 @@ def set_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | No
     moving = _contents(names, only)
     if not moving:
         return None
+    target = new_folder(root, parent)
+    _move_files(current, moving, names, target)
+    return target
+
+
+def new_folder(root: Path, parent: str) -> Path:
+    """Create the newest folder below `root`/`parent`.
+
+    Raises:
+        OSError: the folder could not be created.
+    """
     target = root / parent / _next_stamp(folders_aside(root, parent))
     make_with_mode(target.parent, 0o700)
     target.mkdir(mode=0o700)
     fsync_directory(target.parent)
     fsync_directory(root)
-    _move_files(current, moving, names, target)
     return target
 
 
@@ -270,7 +280,7 @@ def _move_files(current: Path, moving: Iterable[str], names: Collection[str], ta
         _move(current / START_OVER, target / START_OVER)
         fsync_directory(target)
         fsync_directory(current)
-    _trim(target)
+    trim(target)
 
 
 def _free_name(source: Path, target: Path) -> str:
@@ -299,7 +309,7 @@ def _next_stamp(folders: Iterable[Path]) -> str:
     return at.strftime(_STAMP)
 
 
-def _trim(filled: Path) -> None:
+def trim(filled: Path) -> None:
     """Remove older folders next to the folder `filled`.
 
     Keep the oldest folder until an operator removes it, because it contains the files that were lost first. The folder
