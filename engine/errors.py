@@ -15,7 +15,7 @@ class CheckpointError(HdfsError):
 
 
 class NotSavedError(StorageError):
-    """Failure to write an image into any folder; the namespace is not affected."""
+    """Failure to save an image in any folder; the namespace is not affected."""
 
 
 class NamespaceError(CheckpointError):

@@ -7,8 +7,8 @@ Either nothing is loaded, or an image is loaded and all edits up to `last_txid` 
     apply    loaded -> loaded with more edits. Faults of the source and cancellations occur between two operations,
              so the image stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
              then.
-    save     loaded -> saved, which is loaded and readable too. A cancellation or a fault of the disks that receive the
-             image changes nothing; after any other fault nothing is loaded.
+    save     loaded -> saved, which is loaded and readable too. A cancellation, or a fault of the disks that receive the
+             image or the spool, changes nothing; after any other fault nothing is loaded.
     rebase   saved -> loaded with the new image as its base, or nothing is loaded if that image cannot be opened.
              `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
              can begin before this step.
@@ -330,16 +330,17 @@ class WarmNamespace:
 
         Args:
             rollback: whether to name the image `fsimage_rollback_TXID`.
-            becomes_base: whether `rebase` makes the new image the base.
+            becomes_base: whether `rebase` makes the new image the base; otherwise, this method does not rebase either.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
-            NotSavedError: the image could not be written into any folder.
-            StorageError: the image could not be saved for another reason, or the image of the last `save` cannot be
-                opened; nothing is loaded.
+            NotSavedError: the image could not be saved in any folder, or all folders contain it.
+            StorageError: the base image cannot be read, or the image of the last `save` cannot be opened; nothing is
+                loaded.
             CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
-        self._rebase()
+        if becomes_base:
+            self._rebase()
         with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
         if becomes_base:

@@ -118,10 +118,6 @@ class ImageStorageError(HdfsError):
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
-class UnwritableFilesError(ImageStorageError):
-    """Failure to write each file of a `DigestingFileSet`."""
-
-
 class UnreadableImageError(ImageStorageError):
     """Failure of a disk to read an image (EIO)."""
 

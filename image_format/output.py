@@ -12,7 +12,7 @@ from pathlib import Path
 from hadoop_common.file_faults import error_text, hint_for
 from image_format.codecs import Buffer
 from image_format.direct_file import DirectFile
-from image_format.errors import ImageStorageError, UnwritableFilesError
+from image_format.errors import ImageStorageError
 
 _SLICE = 1024 * 1024
 _QUEUED_SLICES = 6
@@ -42,7 +42,7 @@ class DigestingFileSet:
     context manager aborts unless `close` was called.
 
     Raises:
-        UnwritableFilesError: no file could be created.
+        ImageStorageError: no file could be created.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -75,7 +75,7 @@ class DigestingFileSet:
         """Queue bytes for all files; a read-only buffer is not copied and must not change until `close`.
 
         Raises:
-            UnwritableFilesError: all files have failed.
+            ImageStorageError: all files have failed.
         """
         if self._done:
             raise ValueError("the files are closed")
@@ -97,7 +97,7 @@ class DigestingFileSet:
                 aborts.
 
         Raises:
-            UnwritableFilesError: all files failed and were removed.
+            ImageStorageError: all files failed and were removed.
             Exception: raised by `confirm`; the files were removed.
         """
         self._end()
@@ -162,7 +162,7 @@ class DigestingFileSet:
             self._join()
         reasons = "; ".join(f"{failure.path}: {error_text(failure.error, failure.path)}" for failure in failures)
         hint = hint_for(failures[0].error, _HINT)
-        raise UnwritableFilesError(f"the file could not be written in any directory: {reasons}", hint=hint)
+        raise ImageStorageError(f"the file could not be written in any directory: {reasons}", hint=hint)
 
 
 class _Worker(threading.Thread):

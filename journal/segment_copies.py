@@ -71,7 +71,7 @@ class SegmentCopies:
                     _LOG.warning("%s", text)
         if expected <= self.last:
             if failure is not None and damaged and not is_damage(failure):
-                failure.hint += f" This copy is needed, because {damaged} is damaged."
+                failure.hint = f"{failure.hint} This copy is needed, because {damaged} is damaged.".lstrip()
             raise failure or SegmentError(f"no copy continues to txid {self.last}", file=self.name, txid=expected)
 
 

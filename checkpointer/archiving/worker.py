@@ -47,8 +47,8 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# interval between searches for removed objects
-_SEARCH_SECONDS = 3600.0
+# intervals between searches for removed objects, normally and while objects are missing
+_SEARCH_SECONDS, _SEARCH_AGAIN_SECONDS = 3600.0, 60.0
 # interval between checks for a set-back of a journal without new edits
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
@@ -154,7 +154,8 @@ class Rounds:
             self._spool.archived(position.last_txid)
             follower.options = replace(follower.options, forks=False)
         self._prune()
-        if self._searched_at is None or time.monotonic() - self._searched_at >= _SEARCH_SECONDS:
+        interval = _SEARCH_AGAIN_SECONDS if self.lost else _SEARCH_SECONDS
+        if self._searched_at is None or time.monotonic() - self._searched_at >= interval:
             self._searched_at = time.monotonic()
             lost = follower.lost_objects()
             others = f" and {counted(len(lost) - 1, 'other object')}" if len(lost) > 1 else ""

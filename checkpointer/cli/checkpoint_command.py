@@ -1,4 +1,4 @@
-"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or cancel one; or save a namespace in memory."""
+"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or to cancel one, or to save its namespace."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LOG_HINT = "Check the daemon's log."
 @click.option(
     "--save-aside",
     is_flag=True,
-    help="Save the namespace in a standby's memory, even if no NameNode runs and the edits cannot be read.",
+    help="Save to disk what a standby has in memory, even if no NameNode runs and the edits cannot be read.",
 )
 @role_option()
 @click.option(

@@ -81,7 +81,9 @@ def start_low_priority(words: Sequence[str], niceness: int) -> subprocess.Popen[
     """
     command = ["nice", "-n", str(niceness), *words]
     pipe = subprocess.PIPE
-    child = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
     lower_session_priority(child.pid, niceness)
     return child
 

@@ -169,6 +169,8 @@ class PastWatch:
         if not verdict.hasty:
             self._doubted_at = None
         elif not self._is_confirmed():
+            # Equal bounds must not end the doubt.
+            self._proven = None
             return replace(verdict, finding=PastFinding.UNKNOWN, hasty=False)
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)

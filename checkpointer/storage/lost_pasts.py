@@ -280,7 +280,7 @@ def _move_files(current: Path, moving: Iterable[str], names: Collection[str], ta
         _move(current / START_OVER, target / START_OVER)
         fsync_directory(target)
         fsync_directory(current)
-    trim(target)
+    _trim(target)
 
 
 def _free_name(source: Path, target: Path) -> str:
@@ -309,7 +309,7 @@ def _next_stamp(folders: Iterable[Path]) -> str:
     return at.strftime(_STAMP)
 
 
-def trim(filled: Path) -> None:
+def _trim(filled: Path) -> None:
     """Remove older folders next to the folder `filled`.
 
     Keep the oldest folder until an operator removes it, because it contains the files that were lost first. The folder

@@ -114,7 +114,8 @@ class ArchiveEdits:
         *,
         extra_edits: int,
     ) -> None:
-        """Fetch the wanted segments that are missing, and segments that belong to another past.
+        """Fetch the wanted segments that are missing, and segments that belong to another past, unless our newest image
+        may belong to another past itself.
 
         After a fault or a cancellation, which is only logged, the next call continues.
 
@@ -126,6 +127,10 @@ class ArchiveEdits:
         if self._wanted is None:
             return
         try:
+            images = self.storage.held_images()
+            if images and not self.past.compare(images[0], witness).holds:
+                # the offer of the image reports why
+                return
             self._fetch(self._wanted, manifest, witness, cancelled)
         except (TransferCancelledError, CheckpointCancelledError) as error:
             _LOG.info("edits for the archive will be fetched later: %s", error.message)

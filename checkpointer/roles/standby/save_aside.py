@@ -6,24 +6,24 @@ The image goes to `not_compared`, where the node neither uses nor offers it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside, new_folder, trim
-from engine.errors import CheckpointError
+from checkpointer.storage.disk_space import FREE_SPACE_HINT
+from checkpointer.storage.lost_pasts import NOT_COMPARED, new_folder
+from engine.errors import CheckpointError, NotSavedError
 from engine.observer import Observer
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import image_name
+
+_NOTHING_HINT = "The newest state on this node is its newest image and the edits that can still be read."
+_AGAIN_HINT = f"{FREE_SPACE_HINT} Then repeat the command. Until then, neither stop nor reload the daemon."
 
 
 def save_aside(namespace: WarmNamespace, storage: StorageDirectories, observer: Observer) -> list[Path]:
     """Save the namespace to a new folder below `not_compared` in each directory; return the images.
-
-    If such a folder already contains an image of the same transaction, only return the existing images.
 
     Raises:
         CheckpointError: no namespace is loaded, or an image in `current` contains all its transactions.
@@ -31,43 +31,37 @@ def save_aside(namespace: WarmNamespace, storage: StorageDirectories, observer: 
     """
     txid = namespace.applied_txid
     if txid is None:
-        raise CheckpointError(
-            "no namespace is in memory",
-            hint="Nothing is lost: the images are in the storage directories, and the edits in the journal.",
-        )
+        raise CheckpointError("no namespace is in memory", hint=_NOTHING_HINT)
     with suppress(StorageError):
         if (newest := storage.latest_image()).txid >= txid:
             raise CheckpointError(
                 f"{newest.path} already contains all transactions in memory", hint="Copy this image and its .md5 file."
             )
-    name = image_name(txid)
-    known = [folder / name for root in storage.roots for folder in folders_aside(root, NOT_COMPARED)]
-    if existing := [path for path in known if path.exists()]:
-        return existing
-    storage.require_space()
-    folders = _new_folders(storage.roots)
+    folders = []
     try:
+        folders = _new_folders(storage)
         saved = namespace.save(folders, becomes_base=False, observer=observer).saved
+    except NotSavedError as error:
+        raise NotSavedError(error.message, hint=_AGAIN_HINT) from error
     finally:
         for folder in folders:
             # a folder with an image remains
             with suppress(OSError):
                 folder.rmdir()
-    for path in saved.paths:
-        trim(path.parent)
     return list(saved.paths)
 
 
-def _new_folders(roots: Sequence[Path]) -> list[Path]:
+def _new_folders(storage: StorageDirectories) -> list[Path]:
+    try:
+        storage.require_space()
+    except StorageError as error:
+        raise NotSavedError(error.message) from error
     folders, faults = [], []
-    for root in roots:
+    for root in storage.roots:
         try:
             folders.append(new_folder(root, NOT_COMPARED))
         except OSError as fault:
             faults.append(error_text(fault, root))
     if not folders:
-        raise StorageError(
-            f"no folder for the image could be created: {'; '.join(faults)}",
-            hint="Make a storage directory writable, then repeat the command. Do not restart the daemon before.",
-        )
+        raise NotSavedError(f"no folder for the image could be created: {'; '.join(faults)}")
     return folders

@@ -89,7 +89,8 @@ def test_namespace_of_a_standby_is_saved_aside(cluster: Cluster, stub: NameNodeS
         path = Path(outcome.out.removeprefix("the namespace in memory is saved in ").rstrip())
         with ImageFile.open(path) as image:
             assert image.txid >= last
-        assert json.loads(cluster.checkpoint("--save-aside", "--json").out)["paths"] == [str(path)]
+        again = json.loads(cluster.checkpoint("--save-aside", "--json").out)["paths"]
+        assert [Path(each).name for each in again] == [path.name]
         assert cluster.checkpoint("--save-aside", "--force").code == 2
 
 

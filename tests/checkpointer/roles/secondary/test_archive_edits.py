@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
 from checkpointer.transfer.common import TransferCancelledError
 from engine.observer import SilentObserver
-from hadoop_common.errors import StorageError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
@@ -191,6 +192,27 @@ def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
         secondary.role._guard.start_over(set_back("the edits differ"))
         node.steps.clear()
         assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
+        assert not any(step.startswith("segment") for step in node.steps)
+        assert segment_names(secondary.folder) == ours
+
+
+def test_edits_for_the_archive_after_a_kill_are_not_mixed_with_a_lost_past(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    """The NameNode was set back while the node was down, and has newer transactions than our image."""
+    changes = {"dfs__namenode__num__extra__edits__retained": "0", **archived(tmp_path)}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        done(secondary)
+        node.save_namespace()
+        secondary.role.checkpoint(SilentObserver())
+        ours = segment_names(secondary.folder)
+    node.set_back(200)
+    node.roll_edit_log()
+    node.steps.clear()
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        secondary.role.prepare()
+        with suppress(HdfsError):
+            list(secondary.role.upload(lambda: False, lambda: None, force=True))
         assert not any(step.startswith("segment") for step in node.steps)
         assert segment_names(secondary.folder) == ours
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from checkpointer.storage.inspector import list_images
-from checkpointer.storage.lost_pasts import KEPT, NOT_COMPARED, folders_aside
+from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside, new_folder
+from engine import saver
 from engine.errors import CheckpointError, NotSavedError
 from engine.merge import merge
 from engine.observer import SilentObserver
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
+from image_format import publish
 from image_format.direct_file import DirectFile
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
@@ -59,12 +61,12 @@ def test_image_has_all_applied_transactions_and_is_not_used(stub: NameNodeStub, 
         assert images(tmp_path / "nn2") == before
         # the namespace remains in memory, and one image is sufficient
         assert daemon.role.warm_namespace.applied_txid == last
-        assert daemon.service.save_aside() == answer
         assert daemon.service.request(force=True, wait=True).state is TriggerState.FAILED
 
 
+@pytest.mark.parametrize("failing", [(DirectFile, "write"), (publish, "write_md5_file"), (saver, "place_image")])
 def test_full_disk_does_not_lose_the_namespace(
-    stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: tuple[Any, str]
 ) -> None:
     with daemon_of(stub, tmp_path) as daemon:
         last, expected = lose_edits(stub, daemon, tmp_path)
@@ -73,24 +75,35 @@ def test_full_disk_does_not_lose_the_namespace(
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr(DirectFile, "write", full)
-            with pytest.raises(NotSavedError, match="No space left on device"):
+            patched.setattr(*failing, full)
+            with pytest.raises(NotSavedError, match="No space left on device") as error:
                 daemon.service.save_aside()
+        assert "neither stop nor reload" in error.value.hint
         assert folders_aside(tmp_path / "nn2", NOT_COMPARED) == ()
         daemon.service.save_aside()
         (folder,) = folders_aside(tmp_path / "nn2", NOT_COMPARED)
         assert content_equals(expected, folder / image_name(last))
 
 
-def test_older_folders_are_removed_except_the_oldest(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_file_of_the_same_name_is_not_mistaken_for_the_image(stub: NameNodeStub, tmp_path: Path) -> None:
+    """Folders below `not_compared` also contain images that a start-over set aside."""
     with daemon_of(stub, tmp_path) as daemon:
-        saved = []
-        for number in range(KEPT + 1):
-            saved.append(write_edits(stub, str(number)))
-            daemon.role.tail()
-            daemon.service.save_aside()
-        kept = [list_images(folder) for folder in folders_aside(tmp_path / "nn2", NOT_COMPARED)]
-        assert [image.txid for found in kept for image in found] == [saved[0], *saved[-2:]]
+        last, expected = lose_edits(stub, daemon, tmp_path)
+        (new_folder(tmp_path / "nn2", NOT_COMPARED) / image_name(last)).write_bytes(b"another past")
+        daemon.service.save_aside()
+        assert content_equals(expected, folders_aside(tmp_path / "nn2", NOT_COMPARED)[-1] / image_name(last))
+
+
+def test_image_of_the_last_checkpoint_is_removed(stub: NameNodeStub, tmp_path: Path) -> None:
+    """Before the next tail makes it the base."""
+    with daemon_of(stub, tmp_path) as daemon:
+        last = write_edits(stub, "a")
+        daemon.role.tail()
+        assert daemon.service.poll().state is TriggerState.DONE
+        (removed := tmp_path / "nn2/current" / image_name(last)).rename(tmp_path / "removed")
+        daemon.service.save_aside()
+        (folder,) = folders_aside(tmp_path / "nn2", NOT_COMPARED)
+        assert (folder / removed.name).read_bytes() == (tmp_path / "removed").read_bytes()
 
 
 def fill(directory: Path) -> None:
