@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -38,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 _PROBE_SECONDS = 5.0
 _CHECK_SECONDS = 10.0
 _VERIFY_SECONDS = 3600.0
+_NICE = 10
 
 
 @click.command("run")
@@ -136,18 +136,24 @@ def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
 
 def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
     """Check every record of the newest image in a separate process with a low priority."""
+    from checkpointer.daemon.child_process import start_low_priority
     from console.check_page import CheckRow
 
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
-    command = ["nice", sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _VERIFY_SECONDS)
+    command = [sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
+    with start_low_priority(command, _NICE) as child:
+        try:
+            output, errors = child.communicate(timeout=2 * _VERIFY_SECONDS)
+        except BaseException:
+            child.kill()
+            raise
     try:
-        found = json.loads(ran.stdout)
+        found = json.loads(output)
     except ValueError:
         found = {}
     if "checks" not in found:
-        why = found.get("error") or ran.stderr.strip().rpartition("\n")[2] or "no message"
-        summary = f"the verification exited with code {ran.returncode} and no result: {why}"
+        why = found.get("error") or errors.strip().rpartition("\n")[2] or "no message"
+        summary = f"the verification exited with code {child.returncode} and no result: {why}"
         return [CheckRow("storage", "UNKNOWN", summary, (), f"Run `checkpointer {' '.join(words)}`.")]
     return [
         CheckRow(each["name"], each["state"], each["summary"], each["details"], each["hint"])

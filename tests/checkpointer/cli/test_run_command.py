@@ -12,6 +12,7 @@ import pytest
 from checkpointer.storage.inspector import list_images
 from hadoop_common.image_servlet import DIGEST_HEADER, NAME_HEADER
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from tests.checkpointer.cli.standby_cluster import Cluster, answers, process, write_edits
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
@@ -153,7 +154,9 @@ def test_faulty_configuration_lists_all_its_faults(tmp_path: Path, command: str)
         "dfs.namenode.checkpoint.txns": "0",
         "dfs.namenode.num.checkpoints.retained": "perhaps",
     }
-    outcome = run_cli(command, "--conf", write_site(tmp_path, values), "--role", "standby")
+    # a daemon may listen at the default port of this host
+    address = {"dfs.namenode.secondary.http-address": f"127.0.0.1:{free_port()}"}
+    outcome = run_cli(command, "--conf", write_site(tmp_path, values | address), "--role", "standby")
     assert outcome.code == 2
     for key in [*values, "dfs.namenode.shared.edits.dir"]:
         assert key in outcome.err
