@@ -78,7 +78,7 @@ def test_full_disk_does_not_lose_the_namespace(
             patched.setattr(*failing, full)
             with pytest.raises(NotSavedError, match="No space left on device") as error:
                 daemon.service.save_aside()
-        assert "neither stop nor reload" in error.value.hint
+        assert "Do not restart" in error.value.hint
         assert folders_aside(tmp_path / "nn2", NOT_COMPARED) == ()
         daemon.service.save_aside()
         (folder,) = folders_aside(tmp_path / "nn2", NOT_COMPARED)
