@@ -1,4 +1,4 @@
-"""Processes that a daemon starts after checkpoints, each in a separate session."""
+"""Processes that a daemon starts, each in a separate session."""
 
 from __future__ import annotations
 
@@ -72,6 +72,21 @@ class ChildCommand:
             _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
             limit = self.memory if hard == resource.RLIM_INFINITY else min(hard, self.memory)
             resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+
+
+def start_low_priority(words: Sequence[str], niceness: int) -> subprocess.Popen[str]:
+    """Start a command in a separate session with a low priority, also among sessions; its output and errors are pipes.
+
+    Raises:
+        OSError: the process cannot be started.
+    """
+    command = ["nice", "-n", str(niceness), *words]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    lower_session_priority(child.pid, niceness)
+    return child
 
 
 ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
