@@ -48,6 +48,8 @@ class PathMissingError(NoSuchMomentError):
 class NotOmittableError(ArchiveError):
     """A request to omit an operation without which a restore is impossible."""
 
+    exit_code: ClassVar[int] = ExitCode.USAGE
+
 
 class CrossingWritersError(ArchiveError):
     """Conflict with a writer that published another past in the branch or began the archive; our commit was removed."""

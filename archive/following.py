@@ -19,7 +19,7 @@ from pathlib import Path
 from archive.adding import Added, AddOptions, FoundFiles, add_files
 from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
-from archive.catalogue import Catalogue, EditsRecord
+from archive.catalogue import EDITS, IMAGES, Catalogue, EditsRecord
 from archive.errors import ArchiveError
 from archive.fetching import fetch_segment
 from archive.moments import Piece, missing_edits, newest_moment, view_of
@@ -150,6 +150,22 @@ class ArchiveFollower:
                 f"{self._archive.store.location} no longer contains the archive",
                 hint="Mount its file system. If the archive is lost, `checkpointer archive add` begins a new archive.",
             )
+
+    def lost_objects(self) -> list[str]:
+        """Return the missing objects without which the newest transactions cannot be restored; lists all objects.
+
+        Raises:
+            HdfsError: the archive cannot be listed.
+        """
+        assert self._position is not None
+        store, known = self._archive.store, self._archive.catalogue().names
+        missing = known - {*store.sizes(IMAGES), *store.sizes(EDITS)}
+        if not missing:
+            return []
+        # other processes first change the catalogue, and then remove objects
+        now = self._archive.catalogue()
+        lost, view = missing & now.names, view_of(now, self._position.branch)
+        return sorted(lost) if newest_moment(view.without(lost)) < newest_moment(view) else []
 
     def _compare(self, found: FoundFiles, image_branch: str, expected: str) -> None:
         self.require_begun()

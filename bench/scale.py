@@ -195,8 +195,7 @@ def main() -> None:
     picture.write_text(lines("Cost by size", "", xs, series))
     arguments.output.write_text(page(points, measured, arguments, picture.name))
     if arguments.json:
-        lists_by_name = {"points": points, "measurements": measured}
-        lists = {name: [vars(each) for each in listed] for name, listed in lists_by_name.items()}
+        lists = {"points": [vars(each) for each in points], "measurements": [vars(each) for each in measured]}
         print(json.dumps(lists | {"spread": spread(points)}))
     else:
         print(arguments.output.read_text())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from engine.errors import CheckpointError
 from hadoop_common.exit_codes import ExitCode
+
+TLS_HINT: Final = "`checkpointer check --only tls` tests each step of TLS."
+"""Next step after a failed TLS handshake; the reason of the failure is part of the message."""
 
 
 class TransferError(CheckpointError):

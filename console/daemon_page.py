@@ -12,12 +12,11 @@ from hadoop_common.quantities import ago_text, counted, duration
 from hadoop_common.text_layout import byte_count
 from node_state.alarm_kinds import kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
-from node_state.state import from_json
+from node_state.state import IN_USE, from_json
 
 REPLAY_PER_SECOND: Final = 100_000
 """Approximate number of transactions per second that a starting NameNode replays (docs/operations.md)."""
 
-_IN_USE: Final = "in use"
 _SHOWN: Final = frozenset(
     {"alarms", "alarmKinds", "nextSteps", "silences", "acknowledgements", "targets", "journalNodes"}
     | {"storage", "storageSpace"}
@@ -237,7 +236,7 @@ def _target_row(target: Mapping[str, Any], journal: int | None, now: float) -> t
 def _directory_row(path: str, state: str, space: Mapping[str, Any]) -> tuple[PageCell, ...]:
     known = space.get(path) or {}
     sizes = [None if known.get(key) is None else byte_count(known[key]) for key in ("freeBytes", "totalBytes")]
-    level = Level.GOOD if state == _IN_USE else Level.FAULT
+    level = Level.GOOD if state == IN_USE else Level.FAULT
     return (cell(path), cell(state, level), cell(sizes[0]), cell(sizes[1]))
 
 

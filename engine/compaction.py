@@ -124,7 +124,7 @@ class IndexMerger:
         return spliced(index.inode_buffer, index.records_start, self._inodes, index.inode_reads)
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
-        found = self._directories = directory_cuts(self._index, delta)
+        found = self._directories = directory_cuts(self._index, delta, self._allocator)
         entries = spliced(self._index.directory_buffer, 0, found.cuts)
         return chain(entries, appended(found.cuts.data, found.added))
 
@@ -346,20 +346,23 @@ class Compaction:
         return self._merger.directories(
             DirectoryDelta(
                 changes=self._changes(),
-                references=self._references(directories.tolist()),
+                references=self._references(directories),
                 patched=np.array(self._patched_directories, np.int64),
                 moved=self._numbering.moved,
                 dropped=self._dropped,
             )
         )
 
-    def _references(self, rows: list[int]) -> dict[int, list[int]]:
+    def _references(self, rows: Ids) -> dict[int, list[int]]:
         """Return, by directory id, the numbers of the references in changed directories."""
         table, tree = self._namespace.table, self._namespace.tree
         if not tree.references.any:
             return {}
-        numbers = {int(table.id[row]): [self._numbering.of(each) for each in tree.references_in(row)] for row in rows}
-        return {directory_id: found for directory_id, found in numbers.items() if found}
+        numbers: dict[int, list[int]] = {}
+        for row in rows.tolist():
+            if found := [self._numbering.of(each) for each in tree.references_in(row)]:
+                numbers[int(table.id[row])] = found
+        return numbers
 
     def _changes(self) -> DirectoryChanges:
         """Return the changed names in each directory, with their present inodes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import HdfsError
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.exit_codes import ExitCode
 
 
@@ -12,6 +12,10 @@ class CheckpointError(HdfsError):
     """Base class of the checkpointer's errors."""
 
     exit_code: ClassVar[int] = ExitCode.FAILURE
+
+
+class NotSavedError(StorageError):
+    """Failure to save an image in any folder; the namespace is not affected."""
 
 
 class NamespaceError(CheckpointError):

@@ -67,11 +67,6 @@ class ReadGate:
 
     # ---- changes and reads ---------------------------------------------------------------------------------
 
-    @property
-    def changes_waiting(self) -> int:
-        """Number of threads that wait to change the namespace."""
-        return len(self._changes)
-
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold the gate for a change, after the current reader has left."""

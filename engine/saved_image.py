@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from image_format.index_arrays import IndexArrays
 
+_LOG = logging.getLogger(__name__)
+_MAX_UPDATE = 1 << 30
+"""Largest index in bytes that may be in memory twice during its update; for a larger one, the new image is scanned."""
+
 
 class SavedImage:
-    """Path of a newly saved image, and the function that returns its index (None: the image must be scanned).
-
-    The index describes only the saved file; it must not be used with another file of the same name.
+    """Path of a newly saved image, and the function `update` that derives its index from the previous index (None: the
+    image must be scanned).
     """
 
     def __init__(self, path: Path, update: Callable[[], IndexArrays | None]) -> None:
         self.path = path
-        self.update = update
+        self._update = update
         self._file = _identity(path)
+
+    def index(self, previous: int, limit: int | None) -> IndexArrays | None:
+        """Return the image's index; None if the image must be scanned, because there is not enough memory for a second
+        index.
+
+        The index describes only the saved file; it must not be used with another file of the same name.
+
+        Args:
+            previous: size of the previous index in bytes.
+            limit: memory of the merge in bytes; None if unlimited.
+        """
+        if previous > (_MAX_UPDATE if limit is None else min(_MAX_UPDATE, limit // 4)):
+            return None
+        try:
+            return self._update()
+        except MemoryError:
+            return None
+        except Exception:
+            # The image is saved, and a scan can make its index. If the error were raised and recurred, no checkpoint
+            # could complete.
+            _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
+            return None
 
     def in_place(self) -> bool:
         """Return whether the path still belongs to the unchanged saved file."""

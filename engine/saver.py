@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import CheckpointInProgressError
+from engine.errors import CheckpointInProgressError, NotSavedError
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import checkpoint_name, image_name
-from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError
+from image_format.errors import DigestMismatchError, ImageFormatError, ImageStorageError, UnreadableImageError
 from image_format.known_digests import remember_digest
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.output import DigestingFileSet
@@ -83,14 +83,15 @@ def save_image(
             named; an exception aborts the save.
 
     Raises:
-        StorageError: the image could not be saved in any folder, or all folders contain it.
+        NotSavedError: the image could not be saved in any folder, or all folders contain it.
+        StorageError: the base image cannot be read.
         CheckpointInProgressError: another thread is saving this txid.
         Exception: raised by `write` or `confirm`; no part of the image remains.
     """
     existing = [folder for folder in folders if _has_valid_image(folder / image_name(txid, rollback))]
     wanted = [folder for folder in folders if folder not in existing]
     if not wanted:
-        raise StorageError(
+        raise NotSavedError(
             f"{image_name(txid, rollback)} is already in {', '.join(map(str, folders)) or 'no folder at all'}",
             hint="There is nothing to save until new transactions arrive.",
         )
@@ -103,12 +104,14 @@ def save_image(
                 # The base image may have become shorter while it was copied.
                 confirm()
         except ImageStorageError as error:
-            raise StorageError(error.message, hint=error.hint or _HINT) from error
+            # only a base image that cannot be read makes the namespace unusable
+            kind = StorageError if isinstance(error, UnreadableImageError) else NotSavedError
+            raise kind(error.message, hint=error.hint or _HINT) from error
         failures = [SaveFailure(each.path.parent, error_text(each.error)) for each in written.failures]
         paths = list(_place_all(written.paths, txid, rollback, written.md5, failures))
     if not paths:
         reasons = "; ".join(map(str, failures))
-        raise StorageError(f"{image_name(txid, rollback)} could not be saved in any directory: {reasons}", hint=_HINT)
+        raise NotSavedError(f"{image_name(txid, rollback)} could not be saved in any directory: {reasons}", hint=_HINT)
     kept = tuple(folder / image_name(txid, rollback) for folder in existing)
     return SaveResult(txid, tuple(paths), written.md5.hex(), written.size, tuple(failures), kept)
 

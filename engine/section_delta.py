@@ -85,6 +85,12 @@ class DirectoryDelta(NamedTuple):
     moved: Mapping[int, int]
     dropped: Ids
 
+    def select(self, wanted: npt.NDArray[np.bool_]) -> DirectoryDelta:
+        """Return the delta with only the wanted changed and patched directories."""
+        count = self.changes.directory_ids.size
+        changes = self.changes.select(np.flatnonzero(wanted[:count]))
+        return self._replace(changes=changes, patched=self.patched[wanted[count:]])
+
 
 def runs(marks: npt.NDArray[np.bool_], allocator: ArrayAllocator) -> Ids:
     """Return the runs of True in `marks`, as rows of (first, one past the last)."""
@@ -201,29 +207,61 @@ class DirectoryCuts(NamedTuple):
     added_ids: Ids
 
 
-def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None) -> DirectoryCuts:
+def directory_cuts(
+    index: ImageIndex, delta: DirectoryDelta, allocator: ArrayAllocator, start: int = 0, end: int | None = None
+) -> DirectoryCuts:
     """Return the changes to the bytes from `start` to `end` of INODE_DIR; see `merged_directories`.
 
     Raises:
         RecordError: a child is not an inode, or an entry is damaged.
     """
-    last, stop = end is None, index.directory_buffer.size if end is None else end
+    stop = index.directory_buffer.size if end is None else end
+
+    def inside(places: Ids) -> npt.NDArray[np.bool_]:
+        return (places[:, 0] >= start) & (places[:, 0] < stop)
+
     ids = np.concatenate([delta.changes.directory_ids, delta.patched])
     places = index.directory_spans(ids)
-    absent = places[:, 0] < 0
-    wanted = (places[:, 0] >= start) & (places[:, 0] < stop) | (absent if last else False)
-    data, spans = _entries(index, delta, wanted, places)
-    ids, places, absent = ids[wanted], places[wanted], absent[wanted]
+    wanted = inside(places)
+    if end is None:
+        wanted |= places[:, 0] < 0
+    if not wanted.all():
+        delta, ids, places = delta.select(wanted), ids[wanted], places[wanted]
+    data, spans = _entries(index, delta, places)
     gone = index.directory_spans(index.dropped_directories(delta.dropped))
-    gone = gone[(gone[:, 0] >= start) & (gone[:, 0] < stop)]
-    all_places = np.concatenate([places[~absent], gone])
-    all_spans = np.concatenate([spans[~absent], np.zeros_like(gone)])
-    order = np.argsort(all_places[:, 0], kind="stable")
+    if not (wanted := inside(gone)).all():
+        gone = gone[wanted]
     # A new directory without children has no entry.
-    added = np.flatnonzero(absent & (spans[:, 1] > spans[:, 0]))
+    added = np.flatnonzero((places[:, 0] < 0) & (spans[:, 1] > spans[:, 0]))
     # The order of look-ups must not change the image.
     added = added[np.argsort(ids[added])]
-    return DirectoryCuts(SectionCuts(all_places[order], data, all_spans[order]), spans[added], ids[added])
+    return DirectoryCuts(
+        _ordered_cuts(places, data, spans, gone, allocator),
+        _chosen(spans, added, allocator),
+        _chosen(ids, added, allocator),
+    )
+
+
+def _ordered_cuts(places: Ids, data: Bytes, spans: Ids, gone: Ids, allocator: ArrayAllocator) -> SectionCuts:
+    """Return the cuts for changed entries at `places`, except new entries, and for removed entries at `gone`."""
+    starts = np.concatenate([places[:, 0], gone[:, 0]])
+    order = np.argsort(starts, kind="stable")[np.count_nonzero(starts < 0) :]
+    del starts
+    cuts = SectionCuts(allocator.zeros((order.size, 2), np.int64), data, allocator.zeros((order.size, 2), np.int64))
+    for piece in pieces(order.size):
+        rows = order[piece]
+        changed = rows < len(places)
+        cuts.places[piece][changed], cuts.spans[piece][changed] = places[rows[changed]], spans[rows[changed]]
+        cuts.places[piece][~changed] = gone[rows[~changed] - len(places)]
+    return cuts
+
+
+def _chosen(values: Ids, rows: Ids, allocator: ArrayAllocator) -> Ids:
+    """Return the `rows` of `values`, in an array of `allocator`."""
+    found: Ids = allocator.zeros((rows.size, *values.shape[1:]), np.int64)
+    for piece in pieces(rows.size):
+        found[piece] = values[rows[piece]]
+    return found
 
 
 def merged_directories(
@@ -237,20 +275,19 @@ def merged_directories(
         RecordError: a child is not an inode, or an entry is damaged.
     """
     stop = index.directory_buffer.size if end is None else end
-    found = directory_cuts(index, delta, start, end)
+    found = directory_cuts(index, delta, ArrayAllocator(), start, end)
     yield from spliced(index.directory_buffer[:stop], start, found.cuts)
     yield from appended(found.cuts.data, found.added)
 
 
-def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bool_], places: Ids) -> tuple[Bytes, Ids]:
-    """Return the bytes of new entries for the wanted changed and patched directories, and the span of each entry."""
-    count = delta.changes.directory_ids.size
-    chosen = np.flatnonzero(wanted[:count])
-    changes = delta.changes if chosen.size == count else delta.changes.select(chosen)
-    data, spans = index.merge_directories(changes, places[:count][wanted[:count]])
+def _entries(index: ImageIndex, delta: DirectoryDelta, places: Ids) -> tuple[Bytes, Ids]:
+    """Return the bytes of new entries for the changed and patched directories, and the span of each entry."""
+    changes = delta.changes
+    count = changes.directory_ids.size
+    data, spans = index.merge_directories(changes, places[:count])
     if delta.references:
         data, spans = _with_references(index, changes.directory_ids, delta.references, data, spans)
-    return _with_patched(index, places[count:][wanted[count:]], delta.moved, data, spans)
+    return _with_patched(index, places[count:], delta.moved, data, spans)
 
 
 def _with_references(

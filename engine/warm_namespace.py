@@ -7,8 +7,8 @@ Either nothing is loaded, or an image is loaded and all edits up to `last_txid` 
     apply    loaded -> loaded with more edits. Faults of the source and cancellations occur between two operations,
              so the image stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
              then.
-    save     loaded -> saved, which is loaded and readable too. A cancellation changes nothing; after any other fault
-             nothing is loaded.
+    save     loaded -> saved, which is loaded and readable too. A cancellation, or a fault of the disks that receive the
+             image or the spool, changes nothing; after any other fault nothing is loaded.
     rebase   saved -> loaded with the new image as its base, or nothing is loaded if that image cannot be opened.
              `apply` and `save` rebase first. The step can take as long as a transfer of the image, so the transfer
              can begin before this step.
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.base_loader import BaseLoader
-from engine.errors import CheckpointCancelledError
+from engine.errors import CheckpointCancelledError, NotSavedError
 from engine.healing import HealingMode
 from engine.image_steps import cancellable, image_warnings, write_verified
 from engine.image_verification import CheckKey, ImageVerification, check_key, verify_loadable
@@ -64,8 +64,6 @@ __all__ = ["MergeResult", "WarmNamespace"]
 _LOG = logging.getLogger(__name__)
 
 _REBASE_HINT = "A daemon needs no action: it loads the newest image at its next step."
-_MAX_UPDATE = 1 << 30
-"""Largest index in bytes that may be in memory twice during its update; for a larger one, the new image is scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,22 +318,33 @@ class WarmNamespace:
             return limited if recorder is None else limited.observed(recorder.record_opening)
         return OpSource(ops if recorder is None else recorder.record_all(ops))
 
-    def save(self, folders: Sequence[Path], *, rollback: bool = False, observer: Observer | None = None) -> MergeResult:
+    def save(
+        self,
+        folders: Sequence[Path],
+        *,
+        rollback: bool = False,
+        becomes_base: bool = True,
+        observer: Observer | None = None,
+    ) -> MergeResult:
         """Save the present namespace in all folders (`save_image`).
 
         Args:
             rollback: whether to name the image `fsimage_rollback_TXID`.
+            becomes_base: whether `rebase` makes the new image the base; otherwise, this method does not rebase either.
 
         Raises:
             DigestMismatchError: the base image does not match its digest file; no part of the new image remains.
-            StorageError: the image could not be saved in any folder, or the image of the last `save` cannot be opened;
-                nothing is loaded.
+            NotSavedError: the image could not be saved in any folder, or all folders contain it.
+            StorageError: the base image cannot be read, or the image of the last `save` cannot be opened; nothing is
+                loaded.
             CheckpointCancelledError: the observer cancelled the operation; no part of the new image remains.
         """
-        self._rebase()
+        if becomes_base:
+            self._rebase()
         with self.gate.occupying():
             result, update = self._save(folders, rollback, observer or SilentObserver())
-        self._next_base = SavedImage(result.saved.paths[0], update)
+        if becomes_base:
+            self._next_base = SavedImage(result.saved.paths[0], update)
         return result
 
     def rebase(self) -> None:
@@ -358,8 +367,8 @@ class WarmNamespace:
             if not base.in_place():
                 self.close()
                 raise StorageError(f"{path} was replaced or removed", hint=_REBASE_HINT)
-            arrays = self._updated(base.update)
-            # `base.update` refers to the old index, which must be released before the new index is loaded.
+            arrays = base.index(self._opened().loaded.index.arrays.nbytes, self.settings.memory.size)
+            # `base` refers to the old index, which must be released before the new index is loaded.
             del base
             try:
                 self._load(path, arrays, SilentObserver())
@@ -413,22 +422,6 @@ class WarmNamespace:
         )
         # only a scan can build the index of another layout
         return lambda: None
-
-    def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
-        """Return the index of the saved image; None if there is not enough memory for a second index."""
-        limit = self.settings.memory.size
-        most = _MAX_UPDATE if limit is None else min(_MAX_UPDATE, limit // 4)
-        if self._opened().loaded.index.arrays.nbytes > most:
-            return None
-        try:
-            return update()
-        except MemoryError:
-            return None
-        except Exception:
-            # The image is saved, and a scan can make its index. If the error were raised and recurred, no checkpoint
-            # could complete.
-            _LOG.exception("the index of a saved image cannot be derived; the image will be scanned")
-            return None
 
     def hand_over(self) -> LoadedImage:
         """Pass the loaded image to the caller, who must close it; nothing is loaded afterwards.
@@ -488,7 +481,7 @@ class WarmNamespace:
         with self.gate.changing():
             try:
                 yield opened
-            except CheckpointCancelledError:
+            except (CheckpointCancelledError, NotSavedError):
                 raise
             except BaseException as error:
                 if not is_between(source, error):

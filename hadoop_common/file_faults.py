@@ -129,7 +129,7 @@ def hint_for(error: BaseException | None, otherwise: str) -> str:
 
 def network_reason(fault: BaseException) -> str:
     """Return the cause of a library's connection error in the system's words, such as "Connection refused"."""
-    chain, found = [fault], fault
+    chain = _causes(fault)
     for each in chain:
         if isinstance(each, HandshakeError):
             return str(each)
@@ -137,12 +137,23 @@ def network_reason(fault: BaseException) -> str:
             return tls_reason(each)
         if isinstance(each, OSError) and each.strerror:
             return each.strerror
-        behind = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
-        chain += [more for more in behind if isinstance(more, BaseException) and more not in chain]
-        found = each
     if any("Timeout" in type(each).__name__ for each in chain):
         return "it took too long"
-    return str(found) or type(found).__name__
+    return str(chain[-1]) or type(chain[-1]).__name__
+
+
+def is_tls_fault(fault: BaseException) -> bool:
+    """Return whether TLS is the cause of a library's connection error; the server may then be up and reachable."""
+    return any(isinstance(each, HandshakeError | ssl.SSLError) for each in _causes(fault))
+
+
+def _causes(fault: BaseException) -> list[BaseException]:
+    """Return `fault` and the errors behind it, nearest first."""
+    chain = [fault]
+    for each in chain:
+        behind = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
+        chain += [more for more in behind if isinstance(more, BaseException) and more not in chain]
+    return chain
 
 
 def _reason(fault: OSError) -> str:

@@ -63,6 +63,10 @@ class NameRules:
     def __hash__(self) -> int:
         return hash((self._source, self._realm, self._mit))
 
+    def __reduce__(self) -> tuple[type[NameRules], tuple[str, str, str]]:
+        # compiled replacements cannot be pickled; the archive's process receives the rules with its configuration
+        return NameRules, (self._source, self._realm, "mit" if self._mit else "hadoop")
+
     def in_realm(self, realm: str) -> NameRules:
         """Return the same rules with another default realm."""
         made = copy(self)

@@ -83,7 +83,7 @@ class ClientLink:
         """
         address = host_port(host, port)
         try:
-            peer = socket.create_connection((host, port), timeout)
+            peer = _connect((host, port), timeout, "" if security is None else security.own_host)
         except (OSError, UnicodeError) as fault:  # UnicodeError: a part of the host name is too long or empty
             hint = _NO_HOST_HINT if isinstance(fault, socket.gaierror) else ""
             raise RpcConnectionError(f"cannot connect to {address}: {fault}", hint=hint) from fault
@@ -246,6 +246,18 @@ class ClientLink:
             waiting.end(event.body, None)
         else:
             waiting.end(b"", event.error)
+
+
+def _connect(address: tuple[str, int], timeout: float, own_host: str) -> socket.socket:
+    """Connect from the address of `own_host` if this host has that address and it reaches the server."""
+    if own_host:
+        try:
+            return socket.create_connection(address, timeout, (own_host, 0))
+        except (ConnectionRefusedError, TimeoutError):
+            raise
+        except OSError as fault:
+            _LOG.debug("no connection to %s from %s: %s", address, own_host, fault)
+    return socket.create_connection(address, timeout)
 
 
 def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:

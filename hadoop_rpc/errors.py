@@ -169,7 +169,11 @@ class SafeModeError(RemoteError):
 class AccessControlError(RemoteError):
     """Refusal of a call for which the caller lacks the required permission."""
 
-    default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
+    default_hint = (
+        "The user must be a superuser of HDFS. With Kerberos, hadoop.security.auth_to_local in the NameNode's "
+        "configuration must map our principal to the NameNode's user, or to a member of "
+        "dfs.permissions.superusergroup; without Kerberos, hadoop.user.name names the user."
+    )
 
 
 @_java_exception("org.apache.hadoop.security.authorize.AuthorizationException")

@@ -13,6 +13,7 @@ HINTS = {
     2529638944: "The ticket has expired, and a new ticket could not be obtained: check the KDC and the keytab.",
     2529638946: "Try again: two tokens made at the same moment look like a replay.",
     2529638949: "The clocks of the two hosts are more than 5 minutes apart: check NTP on both.",
+    2529639066: "Name the KDCs of the realm in krb5.conf (KRB5_CONFIG may name another file).",
     2529639068: "Check the KDCs of the realm in krb5.conf, and the network to them.",
 }
 EXPIRED = 2529638944

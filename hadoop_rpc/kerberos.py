@@ -13,7 +13,7 @@ from typing import Final
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.gssapi_contexts import Initiator
 from hadoop_rpc.kerberos_login import KerberosLogin
-from hadoop_rpc.principals import ServerPrincipal, with_host
+from hadoop_rpc.principals import ServerPrincipal, host_of, with_host
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import ClientSecurity, Protection, SecurityContext
 from hadoop_rpc.tickets import TicketCaches
@@ -83,6 +83,10 @@ class _RpcSecurity:
     @property
     def fallback(self) -> bool:
         return self._login.fallback
+
+    @property
+    def own_host(self) -> str:
+        return host_of(self._login.principal) if self._login.binds_address else ""
 
     def context(self, service: str, host: str) -> SecurityContext:
         name = f"{service}/{host}@{self._server.realm}" if host else f"{service}@{self._server.realm}"

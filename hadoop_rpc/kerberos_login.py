@@ -29,6 +29,7 @@ class KerberosLogin:
         namenode, journalnode: expected principals of the servers.
         sends_user_name: whether HTTP requests also contain the principal as `user.name`, and the servers need not
             authenticate (checkpointer.http.send-user-name).
+        binds_address: whether RPC connections come from the address of our principal's host.
     """
 
     principal: str
@@ -38,6 +39,7 @@ class KerberosLogin:
     protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
     fallback: bool = False
     sends_user_name: bool = False
+    binds_address: bool = True
 
     def check(self) -> None:
         """Check everything that does not need a KDC.

@@ -57,7 +57,8 @@ def keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
         held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
         raise KerberosSetupError(
             f"the keytab {keytab} has no key of {principal}; it contains {held}",
-            hint="Export the key into it (kadmin: ktadd), or correct the configured principal.",
+            hint="Export the key into it (kadmin: ktadd), or correct the configured keytab or principal. _HOST in a "
+            "principal is the host of this process's address, or this host's name if the address is 0.0.0.0.",
         )
     return ours
 

@@ -64,6 +64,15 @@ SENDS_USER_NAME = ConfigKey(
     "send a name and fetch images. Specific to the checkpointer.",
 )
 
+BINDS_ANY_ADDRESS = ConfigKey(
+    "ipc.client.bind.wildcard.addr",
+    "false",
+    SWITCH,
+    "Whether RPC connections with Kerberos may come from any address of this host. Otherwise they come from the "
+    "address of our principal's host, because a JournalNode compares that host with the name of the caller's address.",
+    release2=ABSENT,
+)
+
 LOGIN_KEYS = keys_in(globals())
 
 
@@ -97,6 +106,7 @@ def namenode_login(configuration: Configuration) -> KerberosLogin | None:
         protections=RPC_PROTECTION.read(configuration),
         fallback=FALLBACK_TO_SIMPLE.read(configuration),
         sends_user_name=SENDS_USER_NAME.read(configuration),
+        binds_address=not BINDS_ANY_ADDRESS.read(configuration),
     )
 
 

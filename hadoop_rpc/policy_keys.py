@@ -27,7 +27,11 @@ def advice_on_refusal(text: str) -> str:
     protocol = found.group(1) if found else "this protocol"
     only = _ONLY.search(text)
     if only is not None:
-        return f"Call as {only.group(1)}: {protocol} allows only that principal there, regardless of hadoop-policy.xml."
+        return (
+            f"Call as {only.group(1)}: {protocol} allows only that principal there, regardless of hadoop-policy.xml. "
+            "_HOST in a principal is the name that the server finds for the address of the call: if the name is not "
+            "ours, correct the reverse DNS entry of that address."
+        )
     key = POLICY_KEYS.get(protocol, "security.*.protocol.acl")
     return (
         f"Check that {key} in hadoop-policy.xml of that server lists our user, and which principal the server expects."

@@ -38,6 +38,12 @@ def with_host(principal: str, host: str) -> str:
     return f"{found[1]}/{host.lower().rstrip('.')}@{found[3]}"
 
 
+def host_of(principal: str) -> str:
+    """Return the host in `service/HOST@REALM`, or "" if there is none."""
+    found = _PARTS.fullmatch(principal)
+    return "" if found is None else found[2]
+
+
 def names_host(principal: str) -> bool:
     """Return whether `with_host` would change the principal."""
     found = _PARTS.fullmatch(principal)

@@ -73,10 +73,15 @@ class ClientSecurity(Protocol):
     Attributes:
         protections: accepted protections in order of preference.
         fallback: whether the client continues without security if the server does not use Kerberos.
+        own_host: host of our principal, from whose address the connection comes if this host has several; "" for any
+            address.
     """
 
     @property
     def protections(self) -> tuple[Protection, ...]: ...
+
+    @property
+    def own_host(self) -> str: ...
 
     @property
     def fallback(self) -> bool: ...

@@ -57,12 +57,6 @@ class ArrayAllocator:
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
 
-    @property
-    def in_files(self) -> int:
-        """Number of bytes on disk that the arrays occupy."""
-        with self._guard:
-            return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
-
     def zeros(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return an array of zeros.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from image_format.array_allocator import ArrayAllocator
+from image_format.array_allocator import ArrayAllocator, pieces
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import Inspector, inode_section, read_inode_header
@@ -218,11 +218,14 @@ class ImageIndex:
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
         """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) for a directory without an entry."""
-        spans = np.full((directory_ids.size, 2), -1, np.int64)
-        found = find_ids(self._directory_ids, directory_ids)
-        known = found >= 0
-        spans[known, 0] = self._directory_offsets[found[known]]
-        spans[known, 1] = record_ends(self.directory_buffer, spans[known, 0])
+        spans: Ids = self._allocator.zeros((directory_ids.size, 2), np.int64)
+        for piece in pieces(directory_ids.size):
+            some = spans[piece]
+            some[:] = -1
+            found = find_ids(self._directory_ids, directory_ids[piece])
+            known = found >= 0
+            some[known, 0] = self._directory_offsets[found[known]]
+            some[known, 1] = record_ends(self.directory_buffer, some[known, 0])
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:
@@ -350,13 +353,13 @@ class ImageIndex:
         Raises:
             RecordError: an entry is damaged, or a child in the image is not an inode.
         """
+        most_names = int(np.diff(changes.bounds).max(initial=0))
         starts = np.ascontiguousarray(places[:, 0])
         turns = np.argsort(starts, kind="stable")
         most, most_references = measure_entries(self.directory_buffer, starts, changes.bounds)
-        most_names = int(np.diff(changes.bounds).max(initial=0))
-        sizes = int(np.diff(places).sum()) + 32 * starts.size + 10 * changes.ids.size
+        sizes = int(places[:, 1].sum() - starts.sum()) + 32 * starts.size + 10 * changes.ids.size
         out: Bytes = self._allocator.zeros(sizes, np.uint8)
-        spans = np.zeros((starts.size, 2), np.int64)
+        spans: Ids = self._allocator.zeros((starts.size, 2), np.int64)
         given, done = _EMPTY_IDS, 0
         while True:
             reached = merge_directories(

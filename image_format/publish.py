@@ -40,8 +40,9 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
         write_md5_file(target, md5)
         rename_durably(unfinished, target)
     except OSError:
-        if not target.exists():
-            with suppress(OSError):
+        with suppress(OSError):
+            # a directory may have the image's name
+            if not target.is_file():
                 md5_path(target).unlink(missing_ok=True)
         raise
 

@@ -55,7 +55,7 @@ if [ "$1" = configure ]; then
     fi
 fi
 """
-_PRERM = """\
+PRERM = """\
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
@@ -64,6 +64,10 @@ if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
         checkpointer-archive-drill.timer checkpointer-archive-drill.service
     systemctl disable checkpointer@secondary checkpointer@standby checkpointer@backup \
         checkpointer-journalnode checkpointer-zkfc checkpointer-archive-drill.timer
+fi
+if [ "$1" = remove ]; then
+    # kernels that root's commands compiled, and their lock files: dpkg does not know them
+    find /opt/hdfs-checkpointer -path '*/__pycache__/*' ! -name '*.pyc' -delete
 fi
 """
 _POSTRM = """\
@@ -219,7 +223,7 @@ def _control(root: Path, version: str, extras: list[str]) -> None:
     )
     (control / "control").write_text(fields)
     (control / "conffiles").write_text("/etc/hdfs-checkpointer/logging.toml\n")
-    for name, text in {"postinst": POSTINST, "prerm": _PRERM, "postrm": _POSTRM}.items():
+    for name, text in {"postinst": POSTINST, "prerm": PRERM, "postrm": _POSTRM}.items():
         (control / name).write_text(text)
         (control / name).chmod(_MODE)
 

@@ -73,11 +73,6 @@ def alert_of(kind: AlarmKind) -> str:
     return f"CheckpointerAlarm{kind.name.capitalize()}"
 
 
-def alert_names() -> list[str]:
-    """Return the names of all rules."""
-    return [*map(alert_of, ALARM_KINDS.values()), *(each[0] for each in _OTHERS)]
-
-
 def rules_text() -> str:
     """Return the content of the rules file, in YAML."""
     lines = [

@@ -46,10 +46,11 @@ class SegmentCopies:
 
         Raises:
             JournalError: no copy has the remaining operations; the error is the first failure that is not damage, or
-                else the first failure.
+                else the first failure. The hint of the former names a damaged copy.
         """
         expected = max(from_txid, self.first)
         failure: JournalError | None = None
+        damaged = ""
         for copy in self.copies:
             if expected > self.last:
                 return
@@ -62,11 +63,15 @@ class SegmentCopies:
             except JournalError as error:
                 if failure is None or (is_damage(failure) and not is_damage(error)):
                     failure = error
+                if is_damage(error):
+                    damaged = damaged or copy.name
                 text = f"{copy.name} fails at txid {expected}: {error}"
                 if text not in _logged:
                     _logged.append(text)
                     _LOG.warning("%s", text)
         if expected <= self.last:
+            if failure is not None and damaged and not is_damage(failure):
+                failure.hint = f"{failure.hint} This copy is needed, because {damaged} is damaged.".lstrip()
             raise failure or SegmentError(f"no copy continues to txid {self.last}", file=self.name, txid=expected)
 
 

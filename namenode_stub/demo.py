@@ -23,7 +23,10 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from checkpointer.daemon.upload_outcome import Acceptance
+from checkpointer.transfer import UploadResult
 from hadoop_common.cluster_http import send_request
+from hadoop_common.names import parse_segment
 from hadoop_common.quantities import counted
 from namenode_stub.demo_archive import undo_deletion
 from namenode_stub.demo_conf import DemoPorts, free_ports, write_configuration
@@ -36,7 +39,7 @@ _DIRECTORIES = 120
 _TRANSACTIONS = 2000
 _PERIOD_SECONDS = 5
 # outcomes after which the stub does not have the image
-_REFUSALS = ("too recent", "refused", "failed", "nobody")
+_REFUSALS = {each.value for each in Acceptance} - {Acceptance.ACCEPTED.value, Acceptance.KEPT.value}
 
 
 @dataclass
@@ -146,7 +149,7 @@ class Demo(DemoStage):
             if daemon is None or not daemon.targets:
                 return False
             record, target = daemon.record, daemon.targets[0]
-            taken = target.result == "SUCCESS" and target.txid == record.saved_txid
+            taken = target.result == UploadResult.SUCCESS.name and target.txid == record.saved_txid
             if taken and record.last_reason == reason and record.last_seconds is not None:
                 found.append(daemon)
                 return True
@@ -161,9 +164,8 @@ class Demo(DemoStage):
 
     def first_segment_is_purged(self) -> bool:
         status = self.stub_status()
-        return status is not None and not any(
-            name.startswith("edits_0000000000000000001-") for name in status["segments"]
-        )
+        segments = () if status is None else map(parse_segment, status["segments"])
+        return status is not None and all(segment is not None and segment.first > 1 for segment in segments)
 
     def show_storage(self) -> None:
         status = self.stub_status()

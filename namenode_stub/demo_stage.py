@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from rich.console import Console
 
+from hadoop_common.cli.output import next_line
 from hadoop_common.cluster_http import open_request, send_request
 from hadoop_common.errors import HdfsError
 from image_format.compiling.mode import UNTIL
@@ -101,7 +102,7 @@ class DemoStage:
         self.processes.remove(process)
         if process.returncode not in accept:
             text = running.log.read_text(errors="replace")
-            lines = [line for line in text.splitlines() if not line.startswith("  next:")]
+            lines = [line for line in text.splitlines() if not line.startswith(next_line(""))]
             why = lines[-1] if lines else "it printed nothing"
             raise DemoError(f"{running.words} exited with code {process.returncode}: {why}")
         return process.returncode, running.out.read_text(errors="replace").rstrip()

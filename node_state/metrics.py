@@ -16,6 +16,7 @@ from prometheus_client.core import InfoMetricFamily, Metric
 from hadoop_common.transfer_counter import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, OTHER
 from node_state.state import (
+    IN_USE,
     METRIC,
     ArchiveState,
     JournalNodeState,
@@ -149,7 +150,7 @@ def _phases(state: NodeState) -> Iterator[Metric]:
     yield _gauge(
         "storage_directory_up",
         "1 for a storage directory in use, 0 for a dropped directory.",
-        [((path,), float(condition == "in use")) for path, condition in state.storage.items()],
+        [((path,), float(condition == IN_USE)) for path, condition in state.storage.items()],
         ("directory",),
     )
 

@@ -22,6 +22,8 @@ from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 
 T = TypeVar("T")
 
+IN_USE = "in use"
+"""State of a storage directory that was not dropped."""
 METRIC = "metric"
 """Key of a field's metadata with its `MetricField`."""
 

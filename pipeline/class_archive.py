@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from hadoop_common.child_module import child_module
 from hadoop_common.quantities import duration
 from pipeline.errors import PipelineSetupError
 from pipeline.java import real_java_home
@@ -49,7 +50,7 @@ def _made(archive: Path) -> str:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="spark-", dir=archive.parent) as work:
         fresh = Path(work) / "fresh"
-        command = [sys.executable, "-m", "pipeline.class_archive", str(fresh)]
+        command = child_module("pipeline.class_archive", str(fresh))
         # the JVM writes the archive after Python has ended; the call returns when both processes have closed their
         # output
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from hadoop_common.child_module import child_module
+
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
 _IMPORTED_EARLY = ("pipeline.reports.tasks",)
@@ -57,7 +59,7 @@ def _early_process() -> Iterator[None]:
             listener.bind(path)
             listener.listen(1)
             early = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, _EARLY, str(listener.fileno())],
+                child_module(_MODULE, _EARLY, str(listener.fileno())),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env={_HASH_SEED: "0", **os.environ},

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
 from pipeline.java_options import LOCAL_FLAGS
+from pipeline.libraries import INSTALL_HINT, SPARK, require_libraries
 from pipeline.python_daemon import start_early
 from pipeline.task_errors import error_reason
 
@@ -104,12 +105,11 @@ def build_context(
     Raises:
         PipelineSetupError: PySpark or a suitable Java is missing, or the master is unreachable.
     """
+    require_libraries(SPARK)
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == "pyspark"
-        problem = "PySpark is not installed" if missing else f"PySpark cannot be imported: {error}"
-        raise PipelineSetupError(problem, hint="Install it: pip install 'hdfs-checkpointer[spark]'.") from None
+        raise PipelineSetupError(f"PySpark cannot be imported: {error}", hint=INSTALL_HINT) from None
     if not _is_submitted():
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

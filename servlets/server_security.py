@@ -46,7 +46,7 @@ class ServerSecurity:
             return
         kerberos.rpc.check()
         kerberos.http.check()
-        self._names, self.own_user = _names(kerberos)
+        self._names, self.own_user = names_of(kerberos)
         self.access = AccessControl(replace(rules, policies=kerberos.policies, own_user=self.own_user), refusals)
         self.rpc_security = KerberosRpcSecurity(kerberos.rpc, kerberos.protections, self._short_name, self.access)
         secret = _secret(kerberos) or secrets.token_bytes(_SECRET_BYTES)
@@ -70,7 +70,7 @@ class ServerSecurity:
             return []
         if kerberos is None or self.authenticator is None:
             return self.access.replace_rules(replace(rules, policies=None, own_user=self.own_user))
-        names, own_user = _names(kerberos)
+        names, own_user = names_of(kerberos)
         before = self.authenticator.login
         after = replace(
             before,
@@ -90,8 +90,12 @@ class ServerSecurity:
         return [*lines, *(name for name, differs in differing.items() if differs)]
 
 
-def _names(kerberos: ServerKerberos) -> tuple[NameRules, str]:
-    """Return the rules of short names, and the short name of our principal."""
+def names_of(kerberos: ServerKerberos) -> tuple[NameRules, str]:
+    """Return the rules of short names, and the short name of our principal.
+
+    Raises:
+        KerberosSetupError: our principal has no short name.
+    """
     names = kerberos.rules.in_realm(default_realm())
     own = kerberos.rpc.principal
     try:

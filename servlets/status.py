@@ -1,4 +1,4 @@
-"""The state and control of a daemon over HTTP: GET /status and /health/*, POST /checkpoint and /cancel."""
+"""The state and control of a daemon over HTTP: GET /status and /health/*, POST /checkpoint, /cancel and /save-aside."""
 
 from __future__ import annotations
 
@@ -95,11 +95,12 @@ def status_blueprint(
     status: Callable[[], Mapping[str, Any]],
     checkpoint: CheckpointTrigger,
     cancel: CancelTrigger,
+    save_aside: Callable[[], TriggerResult],
     live: Callable[[], ProbeResult],
     ready: Callable[[], ProbeResult],
 ) -> Blueprint:
-    """Return the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready, based on a daemon's
-    callbacks.
+    """Return the blueprint of /status, /checkpoint, /cancel, /save-aside, /health/live and /health/ready, based on a
+    daemon's callbacks.
     """
     blueprint = health_blueprint(status=status, live=live, ready=ready)
 
@@ -109,8 +110,11 @@ def status_blueprint(
             force, wait = _flag("force", default=False), _flag("wait", default=True)
         except ValueError as fault:
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
-        result = checkpoint(force=force, wait=wait)
-        return _json(result.state.status, result.state.value, result.message, result.details)
+        return _result(checkpoint(force=force, wait=wait))
+
+    @blueprint.post("/save-aside")
+    def post_save_aside() -> Response:
+        return _result(save_aside())
 
     @blueprint.post("/cancel")
     def post_cancel() -> Response:
@@ -156,6 +160,10 @@ def _probe(health: ProbeResult) -> Response:
     if health.ok:
         return _json(HTTPStatus.OK, "ok", health.message, health.details)
     return _json(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", health.message, health.details)
+
+
+def _result(result: TriggerResult) -> Response:
+    return _json(result.state.status, result.state.value, result.message, result.details)
 
 
 def _json(status: HTTPStatus, state: str, message: str, details: Mapping[str, Any]) -> Response:

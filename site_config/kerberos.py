@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hadoop_common.access import AccessControlList, AccessPolicy, AccessRules, MachineList, Resource
+from hadoop_common.access import AccessControlList, AccessPolicy, AccessRules, MachineList, Resource, system_groups
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import Refusals
@@ -109,10 +109,16 @@ class KerberosSettings:
             self, upload_principals=other.upload_principals, administrators=other.administrators, server=server
         )
 
-    @property
-    def refused(self) -> str:
-        """Reason why NameNodes refuse our images, or "" if they accept them."""
+    def refusal(self, own_user: str) -> str:
+        """Return the reason why NameNodes refuse our images, or "" if they accept them.
+
+        Args:
+            own_user: short name of our principal.
+        """
         if self.login.principal in self.upload_principals or not self.login.principal:
+            return ""
+        administrators = AccessControlList.parse(keys.CLUSTER_ADMINISTRATORS.name, self.administrators)
+        if administrators.holds(own_user, system_groups):
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())
         others = self.administrators or "not set"
@@ -137,6 +143,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
     fallback = faults.take(lambda: login_settings.FALLBACK_TO_SIMPLE.read(settings), False)
     sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
+    binds_any = faults.take(lambda: login_settings.BINDS_ANY_ADDRESS.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, kind), ("", ""))
     takes = faults.take(lambda: dict(_upload_principals(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, kind.keytab.name, who.nameservice, who.own_id)
@@ -163,6 +170,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         protections=protections,
         fallback=fallback,
         sends_user_name=sends_user_name,
+        binds_address=not binds_any,
     )
     return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
 
@@ -230,9 +238,11 @@ def _upload_principals(settings: Configuration, who: Identity, of_namenodes: str
     hosts = _namenode_hosts(settings, who).values()
     found = [(with_host(of_namenodes, host), login_settings.NAMENODE_PRINCIPAL.name) for host in hosts]
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
-    if theirs and (host not in WILDCARDS or not names_host(theirs)):
-        found.append((with_host(theirs, host), keys.SECONDARY_PRINCIPAL.name))
-    return found
+    if not theirs:
+        return found
+    # a NameNode replaces a wildcard by its own host name
+    secondaries = hosts if host in WILDCARDS and names_host(theirs) else (host,)
+    return found + [(with_host(theirs, each), keys.SECONDARY_PRINCIPAL.name) for each in secondaries]
 
 
 def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
@@ -283,10 +293,11 @@ def _server_kerberos(
     if not spnego or spnego.startswith("${"):
         spnego = f"HTTP/_HOST@{realm}"
     web = "HTTP/*" if spnego == "*" else with_host(spnego, _named(web_host) if names_host(spnego) else "")
+    web_keytab = own_keys.WEB_KEYTAB.read(settings) or own_keys.HTTP_KEYTAB.read(settings)
     secret = own_keys.SIGNATURE_SECRET.read(settings)
     return ServerKerberos(
         rpc=key,
-        http=ServiceKey(web, Path(own_keys.WEB_KEYTAB.read(settings) or key.keytab)),
+        http=ServiceKey(web, Path(web_keytab or key.keytab)),
         protections=protections,
         rules=_name_rules(settings),
         policies=_policies(settings, kind, upload_principals),

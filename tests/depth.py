@@ -10,9 +10,10 @@ import hashlib
 import os
 import random
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hypothesis import settings
+if TYPE_CHECKING:
+    from hypothesis import settings
 
 SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
@@ -37,6 +38,9 @@ def scaled(full: int, quick: int | None = None) -> int:
 
 def examples(full: int, **others: Any) -> settings:
     """Return Hypothesis settings with `full` examples in the deep tier, fewer in the quick tier."""
+    # the environment of the fuzzer does not contain Hypothesis
+    from hypothesis import settings
+
     return settings(max_examples=max(scaled(full), 5), **others)
 
 

@@ -66,7 +66,7 @@ def delta_bytes(namespace: Namespace) -> int:
     used = table.count * INODE_DTYPE.itemsize + table.names_used + table.blocks[: table.blocks_used].nbytes
     used += (links.count + pool.count) * LINK_DTYPE.itemsize + pool.used
     assert isinstance(namespace.compiled, CompiledReplay)
-    used += 4 * namespace.compiled.table_places
+    used += 4 * namespace.compiled._named_used
     return used + sum(slots.nbytes for slots in tables) + max(slots.nbytes for slots in tables) // 2
 
 

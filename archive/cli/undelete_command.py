@@ -10,7 +10,7 @@ import click
 
 from archive.cli.options import configured_settings, path_in_edits
 from archive.cli.restore_command import change_content, print_changes
-from archive.errors import ArchiveError, NotOmittableError
+from archive.errors import NotOmittableError
 from archive.removals import Removal, restore_removed
 from archive.restoring import ExpectedPath, Restored, RestoreOptions, Source, restore
 from archive.undelete_source import source_before_removal
@@ -59,7 +59,7 @@ def command(directory: Path, path: str, before: int | None, out: Path, conf_dir:
                 f"`--before {removal.txid}` undoes an earlier removal; `checkpointer archive restore --txid "
                 f"{removal.txid - 1}` restores the state before this removal."
             )
-            raise ArchiveError(fault.message, hint=hint) from fault
+            raise NotOmittableError(fault.message, hint=hint) from fault
 
     with ProgressObserver(show=not as_json) as observer:
         find = partial(source_before_removal, directory, path)

@@ -52,6 +52,7 @@ class ArchiveReport:
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the previous round.
         pruning_error: reason why the process could not apply the retention rules, or "".
+        lost: the missing objects without which the newest transactions cannot be restored, or "".
         started_over: value in the source of the last round that compared the archive with the source's history.
     """
 
@@ -63,6 +64,7 @@ class ArchiveReport:
     error: str = ""
     hint: str = ""
     pruning_error: str = ""
+    lost: str = ""
     started_over: float = 0.0
 
     def to_line(self) -> str:

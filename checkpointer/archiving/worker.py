@@ -37,6 +37,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.names import VERSION
 from hadoop_common.process_tuning import lower_session_priority
+from hadoop_common.quantities import counted
 from hadoop_common.storage_info import parse_version
 from hadoop_common.tls.reloading import use_client
 from hadoop_rpc.kerberos import PROCESS, log_in
@@ -46,6 +47,8 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
+# intervals between searches for removed objects, normally and while objects are missing
+_SEARCH_SECONDS, _SEARCH_AGAIN_SECONDS = 3600.0, 60.0
 # interval between checks for a set-back of a journal without new edits
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
@@ -84,6 +87,7 @@ class Rounds:
 
     Attributes:
         pruning_error: reason why the last round could not apply the retention rules, or "".
+        lost: see `ArchiveReport`.
         started_over: value in the source of the last round that compared the archive with the source's history.
     """
 
@@ -103,6 +107,8 @@ class Rounds:
         self.started_over = 0.0
         self._pruned_at: float | None = None
         self.pruning_error = ""
+        self._searched_at: float | None = None
+        self.lost = ""
 
     def make(self, source: ArchiveSource) -> ArchivePosition | None:
         """Archive new edits and images; return None while a new archive waits for its first image.
@@ -148,6 +154,12 @@ class Rounds:
             self._spool.archived(position.last_txid)
             follower.options = replace(follower.options, forks=False)
         self._prune()
+        interval = _SEARCH_AGAIN_SECONDS if self.lost else _SEARCH_SECONDS
+        if self._searched_at is None or time.monotonic() - self._searched_at >= interval:
+            self._searched_at = time.monotonic()
+            lost = follower.lost_objects()
+            others = f" and {counted(len(lost) - 1, 'other object')}" if len(lost) > 1 else ""
+            self.lost = f"{lost[0]}{others}" if lost else ""
         return position
 
     def forget_image(self) -> None:
@@ -220,7 +232,7 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
                 # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
                     report = replace(_as_report(position), started_over=rounds.started_over)
-                    _report(outcome, replace(report, pruning_error=rounds.pruning_error))
+                    _report(outcome, replace(report, pruning_error=rounds.pruning_error, lost=rounds.lost))
             except Exception as fault:
                 outcome.failures += 1
                 if outcome.failures > _TOLERATED:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url
+from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url, unreachable_hint
 from hadoop_common.file_faults import network_reason
 from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
 from hadoop_common.names import parse_image
@@ -45,9 +45,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
             return _offer(url, answer.headers)
     except OSError as fault:
         raise TransferError(
-            url,
-            f"{what} could not be requested: {network_reason(fault)}",
-            hint="Check that the NameNode is up and that its HTTP address is correct.",
+            url, f"{what} could not be requested: {network_reason(fault)}", hint=unreachable_hint(fault)
         ) from fault
 
 

@@ -7,11 +7,12 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import LoginStep
-from checkpointer.transfer.common import IMAGE_SERVLET
+from checkpointer.errors import TLS_HINT
+from checkpointer.transfer.common import IMAGE_SERVLET, reason_of, servlet_url
 from hadoop_common.addresses import host_port
 from hadoop_common.cluster_http import send_request
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
 from hadoop_rpc.kerberos import PROCESS, log_in, security_for
@@ -84,13 +85,14 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
     yield _login_step(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
 
     def get() -> None:
-        # the URL has no query, so the server responds to an authenticated client with an error about the missing query
+        # a NameNode checks who may exchange images before it finds that the segment does not exist
+        asked = servlet_url(url, {"getedit": "1", "startTxId": "1", "endTxId": "0"})
         try:
-            answer = send_request("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
+            answer = send_request("GET", made[0].named(asked), headers=made[0].headers, timeout=timeout)
         except OSError as fault:
+            hint = "Check that the server is running and listens at this address."
             raise RpcError(
-                f"no answer: {network_reason(fault)}",
-                hint="Check that the server is running and listens at this address.",
+                f"no answer: {network_reason(fault)}", hint=TLS_HINT if is_tls_fault(fault) else hint
             ) from fault
         made[0].check(answer.status, answer.challenges)
         if made[0].hint:
@@ -98,12 +100,14 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
         if answer.status == HTTPStatus.UNAUTHORIZED:
             hint = "Check the server's log for the reason: often its clock or its keytab is wrong."
             raise RpcError("the server refused the token (HTTP 401)", hint=hint)
-        if answer.status == HTTPStatus.FORBIDDEN:
+        # people with tickets of their own need not be checkpointers
+        if answer.status == HTTPStatus.FORBIDDEN and login.keytab is not None:
             hint = (
                 "A NameNode accepts images only from the principals of NameNodes, from the principal of the secondary "
-                "with its configured host, and from dfs.cluster.administrators."
+                "with the host of dfs.namenode.secondary.http-address, and from dfs.cluster.administrators, each as in "
+                "the NameNode's own configuration."
             )
-            raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
+            raise RpcError(f"HTTP 403: {reason_of(answer.status, answer.reason, answer.content)}", hint=hint)
 
     yield _login_step(f"GET {url}{IMAGE_SERVLET}", get)
 

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import DaemonFacts, NameDirectories, NameNodeFacts, Observation
-from checkpointer.errors import TransferError
+from checkpointer.errors import TLS_HINT, TransferError
 from checkpointer.transfer.common import login_faults, refusal
 from checkpointer.transfer.image_acceptance import STARTING_HINT
 from hadoop_common.cluster_http import HttpAnswer, send_request
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.names import SegmentName
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
@@ -34,20 +34,21 @@ _DIRECTORIES_BEAN = f"/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::{_DIRE
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
     """Return `facts` with the responses of the NameNode's RPC server; a failed call contributes its error."""
-    unreachable = ""
+    unreachable: RpcError | None = None
 
     def call(question: Callable[[], T]) -> Observation[T]:
         nonlocal unreachable
-        if unreachable:
-            return Observation(error=unreachable)
-        try:
-            return Observation(question())
-        except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
-            # the other calls would fail in the same way, each after a timeout
-            unreachable = fault.message
-            return Observation(error=fault.message)
-        except RpcError as fault:
-            return Observation(error=fault.message, hint=fault.hint)
+        fault = unreachable
+        if fault is None:
+            try:
+                return Observation(question())
+            except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as found:
+                # the other calls would fail in the same way, each after a timeout
+                fault = unreachable = found
+            except RpcError as found:
+                fault = found
+        # the check has a better hint for a NameNode that does not answer
+        return Observation(error=fault.message, hint="" if isinstance(fault, RpcConnectionError) else fault.hint)
 
     limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
     with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]
@@ -185,8 +186,7 @@ def _get(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> 
     try:
         return send_request("GET", url, headers=headers, timeout=timeout)
     except OSError as fault:
-        raise TransferError(
-            url,
-            f"no answer: {network_reason(fault)}",
-            hint="Check the NameNode that does not answer; dfs.namenode.http-address contains its address.",
-        ) from fault
+        hint = "Check the NameNode that does not answer; dfs.namenode.http-address contains its address."
+        if is_tls_fault(fault):
+            hint = TLS_HINT
+        raise TransferError(url, f"no answer: {network_reason(fault)}", hint=hint) from fault

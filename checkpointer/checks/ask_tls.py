@@ -12,8 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import TlsStep
+from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.http_connection import connection_for
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import tls_reason
@@ -21,6 +22,7 @@ from hadoop_common.tls.material import TlsMaterial, client_material, server_mate
 from site_config.addresses import WILDCARDS
 from site_config.checkpoint_config import CheckpointConfig
 
+_FAULTY_HINT = "Correct the file. If this user may not read it, run the check as the daemon's user."
 _PROBE = "/jmx?qry=java.lang:type=Runtime"
 
 
@@ -45,7 +47,8 @@ def _files(config: CheckpointConfig, now: float) -> Iterator[TlsStep]:
             material = load()
             found[side] = make(material)
         except HdfsError as fault:
-            yield TlsStep(f"{side} files", error=fault.message, hint=fault.hint)
+            hint = _FAULTY_HINT if isinstance(fault, ConfigurationError) else fault.hint
+            yield TlsStep(f"{side} files", error=fault.message, hint=hint)
             continue
         yield from _dates(side, path, material, now)
         yield from _modes(side, material)
@@ -60,10 +63,10 @@ def _own_host(config: CheckpointConfig) -> str:
 
 def _dates(side: str, path: Path, material: TlsMaterial, now: float) -> Iterator[TlsStep]:
     own = () if material.pair is None else material.pair.chain
-    for kind, certificates in (("our", own), ("trusted", material.anchors or ())):
+    for kind, certificates in (("our", own), ("the trusted", material.anchors or ())):
         for each in certificates:
             name, end = each.subject.rfc4514_string(), each.not_valid_after_utc
-            what = f"{side}: the {kind} certificate of {name}"
+            what = f"{side}: {kind} certificate of {name}"
             ends = end.timestamp()
             problem = f"{what} expired on {end.date()}" if ends <= now else ""
             if each.not_valid_before_utc.timestamp() > now:
@@ -141,7 +144,10 @@ def ask_peer(url: str, *, timeout: float) -> TlsStep:
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return TlsStep(what, f"{what}: the response has status {answer.status}", "Check that server's log.")
     except (OSError, http.client.HTTPException) as fault:
-        return TlsStep(what, f"{what} fails: {network_reason(fault)}", "Check the certificate and the trust store.")
+        hint = "Check that this server is running, and that its dfs.http.policy includes HTTPS."
+        if is_tls_fault(fault):
+            hint = "Check the certificate and the trust store."
+        return TlsStep(what, f"{what} fails: {network_reason(fault)}", hint)
     finally:
         connection.close()
     return TlsStep(what)

@@ -205,7 +205,7 @@ def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         f"{answering} of {len(nodes)} answer by RPC and HTTP; the node furthest behind lacks "
         f"{counted(lag, 'transaction')}"
     )
-    hint = next((_leftover_hint(node) for node in nodes if node.leftover), "")
+    hint = next((node.hint or _leftover_hint(node) for node in nodes if node.hint or node.leftover), "")
     if foreign:
         summary += f"; {len(foreign)} of {len(nodes)} store the journal of another namespace"
         hint = _FOREIGN_HINT

@@ -21,6 +21,11 @@ _RIGHTS_HINT = (
     "Allow the daemon's user to write to the directory and its `current`, and check that its disk is not read-only."
 )
 
+_NEW_HINT = (
+    "Start the daemon: its start or its first checkpoint creates an image. If it is already running, `checkpointer "
+    "status` shows why it does not use the directory, which may have been removed or not be mounted."
+)
+
 _INODES_HINT = "Find what fills that disk with files: `df -i`, then `du --inodes -x` from its mount point."
 
 _LOST_PAST_HINT = (
@@ -70,7 +75,7 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
             text = f"{len(found)} of {len(configured)} {what} cannot be used"
             problems.append(_Problem(State.WARNING, text, _repair(found)))
     if new and len(new) + len(broken) == len(facts.directories):
-        hint = "Start the daemon: its start or its first checkpoint creates an image."
+        hint = _NEW_HINT
         if any(each.holder for each in new):
             hint = (
                 "The daemon's first checkpoint creates an image; the `daemon` check shows whether the checkpoint fails."

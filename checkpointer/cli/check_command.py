@@ -21,6 +21,7 @@ from hadoop_common.cli.output import (
     echo_json,
     json_option,
     load_configuration,
+    next_line,
 )
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
@@ -161,7 +162,7 @@ def _unknown(error: HdfsError, *, as_json: bool) -> None:
         echo_json({**found, "message": error.message, **as_failure(error), "hint": hint, "next": hint, **code})
         return
     first, *others = error.message.splitlines()
-    for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, f"  next: {hint}"):
+    for line in (f"CHECKPOINTER UNKNOWN - {first.replace('|', '/')}", *others, next_line(hint)):
         echo(line)
 
 
@@ -203,7 +204,7 @@ def _show(outcomes: list[CheckOutcome]) -> None:
         if each.verdict.state is not State.OK:
             for detail in each.verdict.details:
                 echo(_plain(f"    {detail}"))
-            echo(_plain(f"  next: {each.hint}"))
+            echo(_plain(next_line(each.hint)))
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or cancel a running checkpoint."""
+"""`checkpointer checkpoint`: ask the running daemon for a checkpoint, or to cancel one, or to save its namespace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from checkpointer.cli.daemon_client import (
 )
 from checkpointer.daemon.daemon_address import DaemonAddresses
 from checkpointer.errors import TransferError
-from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
+from hadoop_common.cli.output import (
+    FiniteRange,
+    as_failure,
+    conf_option,
+    echo,
+    echo_json,
+    failure,
+    json_option,
+    next_line,
+)
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import clock_text
 from site_config.checkpoint_config import Role
@@ -42,6 +51,11 @@ _LOG_HINT = "Check the daemon's log."
     default=None,
     help="With --cancel: minutes for which checkpoints are blocked (default: 2); 0 does not block them.",
 )
+@click.option(
+    "--save-aside",
+    is_flag=True,
+    help="Save to disk what a standby has in memory, even if no NameNode runs and the edits cannot be read.",
+)
 @role_option()
 @click.option(
     "--timeout",
@@ -56,6 +70,7 @@ def command(
     cancel: bool,
     reason: str,
     minutes: float | None,
+    save_aside: bool,
     role: Role | None,
     timeout: float | None,
     as_json: bool,
@@ -86,21 +101,29 @@ def command(
     --cancel ends the checkpoint at its next safe point. The daemon removes half-written files and keeps complete
     images. For the given time, it refuses requests for a checkpoint and reports the reason.
 
+    --save-aside is for emergencies: the daemon neither reads edits nor asks a NameNode. It writes the image to
+    not_compared/TIME in each of its storage directories and prints the paths. It neither uses nor offers this image.
+
     \b
     Example: checkpointer checkpoint --conf /etc/hadoop/conf --force
              checkpointer checkpoint --conf /etc/hadoop/conf --cancel --minutes 30 --reason "network maintenance"
+             checkpointer checkpoint --conf /etc/hadoop/conf --save-aside
     """
-    if cancel and force:
-        raise click.UsageError("--cancel and --force cannot be used together.")
+    if cancel + force + save_aside > 1:
+        raise click.UsageError("Only one of --cancel, --force and --save-aside can be used.")
     if not cancel and (reason or minutes is not None):
         raise click.UsageError("--reason and --minutes require --cancel.")
     daemon = find_daemon(conf_dir, role)
-    query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
+    path, query = "checkpoint", {"force": str(force).lower()}
+    if cancel:
+        path, query = "cancel", _cancel_query(reason, minutes)
+    elif save_aside:
+        path, query = "save-aside", {}
     try:
         refusing = _refusing(daemon, min(_PROBE_SECONDS, timeout or _PROBE_SECONDS))
         if force and not as_json:
             _forewarn(refusing)
-        answer = _ask(daemon, "cancel" if cancel else "checkpoint", query, timeout)
+        answer = _ask(daemon, path, query, timeout)
     except TransferError as error:
         if as_json:
             failed = {"state": "failed", "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
@@ -130,7 +153,7 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
         echo(f"healed: {where}: {healed['message']}", err=True)
     if code:
         echo(f"checkpointer: {answer['message']}", err=True)
-        echo(f"  next: {next_step}", err=True)
+        echo(next_line(next_step), err=True)
         sys.exit(code)
 
 

@@ -15,11 +15,11 @@ import click
 
 from checkpointer.cli.operator_login import log_in_as_operator
 from checkpointer.daemon.daemon_address import DaemonAddresses, daemon_addresses
-from checkpointer.errors import TransferError
+from checkpointer.errors import TLS_HINT, TransferError
 from hadoop_common.cli.output import echo, load_configuration
 from hadoop_common.configuration import ConfigurationError, ConfigurationFault
 from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.quantities import counted
 from site_config.checkpoint_config import Role
 
@@ -33,6 +33,11 @@ _FROZEN_HINT = (
 )
 _SLOW_HINT = "The daemon may still be working on this request; `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."
+_TOKEN_HINT = (
+    "The daemon refuses this login for the stated reason. Check that the clocks of both hosts agree (NTP), that the "
+    "daemon's keytab contains the current key of HTTP/HOST, and hadoop.security.auth_to_local. After a change of this "
+    "key, log in again (kinit)."
+)
 _LOGIN_HINT = "On this host, set hadoop.security.authentication to the value on the daemon's host, and log in (kinit)."
 
 
@@ -146,12 +151,16 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         hint = _FROZEN_HINT if method == "GET" else _SLOW_HINT
         raise NoAnswerError(url, f"no answer within {timeout:g} s", hint=hint) from error
     except OSError as error:
+        if is_tls_fault(error):
+            raise TransferError(url, network_reason(error), hint=TLS_HINT) from error
         problem = f"the daemon closed the connection: {network_reason(error)}"
         raise TransferError(url, problem, hint=_LOG_HINT) from error
     if answer.status == HTTPStatus.UNAUTHORIZED:
         raise TransferError(url, answer.text, status=answer.status, hint=_LOGIN_HINT)
     if answer.status == HTTPStatus.FORBIDDEN:
-        raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT)
+        # a daemon that accepts our token answers it
+        logged_in = answer.challenges or not spnego.headers
+        raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT if logged_in else _TOKEN_HINT)
     content = answer.json
     if content is None:
         raise TransferError(url, "this is not the response of a checkpoint daemon: it is not JSON", hint=_LOG_HINT)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -17,11 +16,12 @@ import click
 
 from checkpointer.cli.daemon_client import role_option
 from console.process_panels import watch_log, watch_settings
+from hadoop_common.child_module import child_module
 from hadoop_common.cli.output import PRIVATE_UMASK, conf_option, load_configuration
 from hadoop_common.cli.service_logging import log_warnings, logging_options, set_up_logging
 from hadoop_common.sd_notify import Notifier, watchdog_interval
 from image_tools.cli.memory_options import memory_options, with_options
-from site_config import merge_keys
+from site_config import keys, merge_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 from site_config.shown_settings import shown_settings
@@ -37,6 +37,7 @@ _LOG = logging.getLogger(__name__)
 _PROBE_SECONDS = 5.0
 _CHECK_SECONDS = 10.0
 _VERIFY_SECONDS = 3600.0
+_NICE = 10
 
 
 @click.command("run")
@@ -89,7 +90,9 @@ def command(
     _try_tls(config)
     if config.kerberos is not None:
         _log_in(config.kerberos)
-        _try_web_logins(config.kerberos, config.namenode_http_addresses)
+        # Kerberos has no timeout: while no KDC answers, a login can take minutes
+        probe = partial(_try_web_logins, config.kerberos, config.namenode_http_addresses)
+        threading.Thread(target=probe, name="web-logins", daemon=True).start()
     from checkpointer.daemon.blueprints import ConsoleQuestions
     from checkpointer.daemon.process import run_role
 
@@ -133,18 +136,24 @@ def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
 
 def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
     """Check every record of the newest image in a separate process with a low priority."""
+    from checkpointer.daemon.child_process import start_low_priority
     from console.check_page import CheckRow
 
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
-    command = ["nice", sys.executable, "-m", "checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _VERIFY_SECONDS)
+    command = child_module("checkpointer", *words, "--timeout", f"{_VERIFY_SECONDS:g}")
+    with start_low_priority(command, _NICE) as child:
+        try:
+            output, errors = child.communicate(timeout=2 * _VERIFY_SECONDS)
+        except BaseException:
+            child.kill()
+            raise
     try:
-        found = json.loads(ran.stdout)
+        found = json.loads(output)
     except ValueError:
         found = {}
     if "checks" not in found:
-        why = found.get("error") or ran.stderr.strip().rpartition("\n")[2] or "no message"
-        summary = f"the verification exited with code {ran.returncode} and no result: {why}"
+        why = found.get("error") or errors.strip().rpartition("\n")[2] or "no message"
+        summary = f"the verification exited with code {child.returncode} and no result: {why}"
         return [CheckRow("storage", "UNKNOWN", summary, (), f"Run `checkpointer {' '.join(words)}`.")]
     return [
         CheckRow(each["name"], each["state"], each["summary"], each["details"], each["hint"])
@@ -175,19 +184,21 @@ def _try_tls(config: CheckpointConfig) -> None:
 def _log_in(kerberos: KerberosSettings) -> None:
     """Log in with Kerberos; warn if the NameNodes refuse images from this principal."""
     from hadoop_rpc.kerberos import log_in
+    from servlets.server_security import names_of
 
-    login = kerberos.login
-    kerberos.require_server().http.check()
+    login, server = kerberos.login, kerberos.require_server()
+    server.http.check()
     log_in(login)
     _LOG.info("logged in as %s with the keytab %s", login.principal, login.keytab)
-    if kerberos.refused:
+    if refusal := kerberos.refusal(names_of(server)[1]):
         _LOG.warning(
             "%s: set dfs.namenode.secondary.http-address to this host's name, as in the NameNodes' configuration, or "
             "add the user to dfs.cluster.administrators of the NameNodes",
-            kerberos.refused,
+            refusal,
         )
     else:
-        _LOG.info("NameNodes accept images from this principal: %s", kerberos.upload_principals[login.principal])
+        key = kerberos.upload_principals.get(login.principal, keys.CLUSTER_ADMINISTRATORS.name)
+        _LOG.info("NameNodes accept images from this principal: %s", key)
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:

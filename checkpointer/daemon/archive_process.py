@@ -11,7 +11,6 @@ import logging
 import os
 import pickle
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from checkpointer.roles.role import CheckpointRole
 from checkpointer.set_back.start_over import LostPast
 from engine.merge import MergeResult
 from hadoop_common.addresses import without_password
+from hadoop_common.child_module import child_module
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
@@ -43,6 +43,7 @@ _MAX_WAIT_SECONDS = 60.0
 _GRACE_SECONDS = 8.0
 # the replay of fewer transactions is too short for a measurement of speed
 _MIN_MEASURED = 10_000
+_LOST_HINT = "`checkpointer archive check` lists the moments that are lost, and the next step."
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
     "Check the daemon's log, and whether `checkpointer archive list` can read the archive; the daemon "
@@ -201,6 +202,11 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
+            except Exception as fault:
+                # without this thread, the archive would lack edits without an alarm
+                _LOG.exception("the archive cannot be filled because of a bug")
+                end = str(fault)
+                self._kill()
             # a new process does not know the branch for which the role confirmed the image
             self._forget_image()
             if self._restarts:
@@ -223,7 +229,7 @@ class ArchiveProcess:
                 if self._stopping.is_set():
                     return "the daemon is stopping"
                 child = self._child = subprocess.Popen(
-                    [sys.executable, "-m", _MODULE],
+                    child_module(_MODULE),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -307,14 +313,17 @@ class ArchiveProcess:
         self._fault.occurred(f"the archive {self._config.archive.location} is not being filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
-        """Return an alarm if archiving fails, if the archive lags behind or lacks purged edits, or if it grows without
-        limit.
+        """Return an alarm if archiving fails, or if the archive lags behind, lacks objects or purged edits, or grows
+        without limit.
         """
         if not self.enabled:
             return []
         if self._fault.count:
             return [Alarm(self._fault.text, self._fault.hint, _KIND)]
         where, report, limit = self._config.archive.location, self._report, self._config.archive.lag_alarm
+        if report.lost:
+            text = f"the archive {where} lacks {report.lost}, so its newest transactions cannot be restored"
+            return [Alarm(text, _LOST_HINT, _KIND)]
         if report.missing and report.restorable_txid < report.last_txid:
             text = (
                 f"the archive {where} lacks {counted(report.missing, 'transaction')} that a purge removed before "

@@ -83,6 +83,7 @@ def daemon_blueprints(
             status=service.status,
             checkpoint=service.request,
             cancel=service.cancel,
+            save_aside=service.save_aside,
             live=service.live,
             ready=service.ready,
         ),

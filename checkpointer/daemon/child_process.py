@@ -1,4 +1,4 @@
-"""Processes that a daemon starts after checkpoints, each in a separate session."""
+"""Processes that a daemon starts, each in a separate session."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hadoop_common.cli.output import NEXT
 from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.process_group import end_process_group, signal_group
 from hadoop_common.process_tuning import lower_session_priority
@@ -71,6 +72,21 @@ class ChildCommand:
             _, hard = resource.prlimit(pid, resource.RLIMIT_DATA)
             limit = self.memory if hard == resource.RLIM_INFINITY else min(hard, self.memory)
             resource.prlimit(pid, resource.RLIMIT_DATA, (limit, limit))
+
+
+def start_low_priority(words: Sequence[str], niceness: int) -> subprocess.Popen[str]:
+    """Start a command in a separate session with a low priority, also among sessions; its output and errors are pipes.
+
+    Raises:
+        OSError: the process cannot be started.
+    """
+    command = ["nice", "-n", str(niceness), *words]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    lower_session_priority(child.pid, niceness)
+    return child
 
 
 ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
@@ -182,6 +198,6 @@ class ChildQueue:
 def _last_error(text: str) -> str:
     """Return the last error that a command printed, together with its next step on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[-1].startswith("next: "):
-        return f"{lines[-2].removeprefix('checkpointer: ')} ({lines[-1].removeprefix('next: ')})"
+    if len(lines) > 1 and lines[-1].startswith(NEXT):
+        return f"{lines[-2].removeprefix('checkpointer: ')} ({lines[-1].removeprefix(NEXT)})"
     return lines[-1] if lines else ""

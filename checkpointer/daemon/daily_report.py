@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from archive.scratch import scratch_folder
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
+from hadoop_common.child_module import child_module
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_image
@@ -36,7 +36,7 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 _FOLDER = "reports"
-_COMMAND = (sys.executable, "-m", "checkpointer", "report")
+_COMMAND = tuple(child_module("checkpointer", "report"))
 _MASTER = "local[2]"
 _NICENESS = 10
 _SPARK_FOLDERS = "SPARK_LOCAL_DIRS"

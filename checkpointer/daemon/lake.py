@@ -8,7 +8,6 @@ a retry. `stop` ends the running append with all its processes, and prevents fur
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from checkpointer.daemon.child_process import ChildCommand, ChildQueue
 from checkpointer.daemon.linked_image import LinkedImage, linked_image
 from checkpointer.roles.role import CheckpointRole
+from hadoop_common.child_module import child_module
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.recurring_fault import Alarm, with_next
@@ -100,7 +100,7 @@ class LakeAppender:
     def _task(self, role: CheckpointRole, module: str, folders: Sequence[Path]) -> Iterator[ChildCommand]:
         with linked_image(role.latest_image()) as image:
             self._image = image
-            words = [sys.executable, "-m", module, *self._arguments(image.path, folders)]
+            words = child_module(module, *self._arguments(image.path, folders))
             yield ChildCommand(words, self._config.conf_dir)
 
     @property

@@ -12,10 +12,12 @@ from typing import Any
 from hadoop_common.config_key import key_names
 from hadoop_common.port_limits import MAX_REQUEST
 from hadoop_common.tls.settings import HTTP_POLICY
+from hadoop_rpc import login_settings
 from hadoop_rpc.user import AUTHENTICATION, USER_NAME
 from site_config import keys, merge_keys
 from site_config.changed_keys import changed_keys
 from site_config.checkpoint_config import CheckpointConfig, Role
+from site_config.security_keys import HTTP_KEYTAB
 
 _MERGING = "merge_settings."
 
@@ -89,15 +91,13 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "namenode_http_addresses": (*_NAMENODES, *_SERVICES),
     "namenode_rpc_addresses": (keys.RPC_ADDRESS.name, *_NAMENODES, *_SERVICES),
     "rpc_user": (USER_NAME.name,),
+    # `merged` compares them after it has applied the new access lists and rules, which take effect immediately
     "kerberos": (
         AUTHENTICATION.name,
-        "hadoop.security.*",
-        "hadoop.rpc.*",
-        "hadoop.http.authentication.*",
+        *(key.name for key in login_settings.LOGIN_KEYS),
+        HTTP_KEYTAB.name,
         "dfs.*.kerberos.*",
         "dfs.*keytab*",
-        "security.*",
-        keys.CLUSTER_ADMINISTRATORS.name,
         *_NAMENODES,
     ),
     "namespace_rpc": (keys.NAMESPACE_RPC_ADDRESS.name, keys.NAMESPACE_SERVE.name, keys.RPC_BIND_HOST.name, *_NAMENODES),

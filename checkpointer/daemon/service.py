@@ -11,6 +11,7 @@ next poll. A request waits for the running attempt and returns its result. `Chec
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +34,9 @@ from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
-from checkpointer.roles.role import CheckpointRole, Job
+from checkpointer.roles.role import CheckpointRole, Job, SavesAside
+from engine.errors import CheckpointCancelledError
+from engine.observer import CancellableObserver
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import duration
@@ -44,6 +47,7 @@ from servlets.status import ProbeResult, TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.keys import HA_STANDBY_CHECKPOINTS
 
+_LOG = logging.getLogger(__name__)
 # StandbyCheckpointer.PREVENT_AFTER_CANCEL_MS
 PREVENT_SECONDS = 120.0
 CONFIGURATION_HINT = (
@@ -194,6 +198,23 @@ class CheckpointService:
         arguments = {"force": force, "join": True}
         threading.Thread(target=self._attempt, kwargs=arguments, name="checkpoint", daemon=True).start()
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
+
+    def save_aside(self) -> TriggerResult:
+        """Save the namespace in memory where this node neither uses nor offers it (`SavesAside`).
+
+        Raises:
+            HdfsError: no image could be made.
+        """
+        if not isinstance(self._role, SavesAside):
+            hint = "`checkpointer merge` makes an image from them."
+            return _refused("the images and edits of this daemon are in its directories, not only in memory", hint)
+        try:
+            paths = self._role.save_aside(CancellableObserver(lambda: self._cancellation.stopped))
+        except CheckpointCancelledError as error:
+            return TriggerResult(TriggerState.UNAVAILABLE, error.message)
+        message = f"the namespace in memory is saved in {', '.join(map(str, paths))}"
+        _LOG.warning("%s; it was not compared with a NameNode, and is not offered", message)
+        return TriggerResult(TriggerState.DONE, message, {"paths": [str(path) for path in paths]})
 
     def jobs(self) -> list[Job]:
         """Return the jobs that run in addition to polls.

@@ -16,12 +16,12 @@ import math
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from checkpointer.daemon.child_process import start_low_priority
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.roles.role import CheckpointRole
@@ -34,9 +34,9 @@ from engine.loaded_image import next_layout
 from engine.merge import merge
 from engine.observer import CancellableObserver
 from hadoop_common.back_off import BackOff
+from hadoop_common.child_module import child_module
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
-from hadoop_common.process_tuning import lower_session_priority
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_common.throttle import Throttle
 from node_state.comparisons import comparisons, last_compared, shadow_state, week_of, weekly_summary
@@ -92,10 +92,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
 
 def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     """Run `checkpointer image` with these arguments; return its exit code, output and errors."""
-    command = ["nice", "-n", str(_NICE), sys.executable, "-m", "checkpointer", "image", *words]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
-        lower_session_priority(child.pid, _NICE)
+    with start_low_priority(child_module("checkpointer", "image", *words), _NICE) as child:
         while True:
             try:
                 output, errors = child.communicate(timeout=_SLICE_SECONDS)

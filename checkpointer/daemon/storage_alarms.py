@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.roles.role import IN_USE, CheckpointRole
+from checkpointer.roles.role import CheckpointRole
 from checkpointer.storage.inspector import inspect
 from checkpointer.storage.usable_images import UNUSABLE_HINT, unusable
 from hadoop_common.errors import HdfsError
 from hadoop_common.quantities import counted
 from hadoop_common.recurring_fault import Alarm
-from node_state.state import StorageSpace
+from node_state.state import IN_USE, StorageSpace
 
 
 def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:

@@ -27,6 +27,7 @@ from checkpointer.merging.engines import MergeTask, choose_engine
 from checkpointer.storage.formatting import clean_leftovers
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult, Observer
+from hadoop_common.child_module import child_module
 from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.process_group import end_process_group, signal_group
 from image_format.known_digests import remember_digest
@@ -53,7 +54,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
     with connection:
         with other:
             child = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(other.fileno())],
+                child_module(_MODULE, str(other.fileno())),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(other.fileno(),),
                 start_new_session=True,

@@ -24,6 +24,8 @@ from journal.segment_file import EditLogSegment, SegmentTransactions
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
 
 _LOG = logging.getLogger(__name__)
+LOADED = "the merge code was loaded"
+"""Beginning of the log message of a process that is ready to merge."""
 _GROUP = "checkpointer.engines"
 
 
@@ -60,7 +62,7 @@ def load_ahead() -> None:
     from engine.warm_up import warm_up
 
     try:
-        _LOG.info("the merge code was loaded in %.1f s", warm_up(first=True))
+        _LOG.info("%s in %.1f s", LOADED, warm_up(first=True))
     except (HdfsError, OSError) as fault:
         _LOG.warning("the merge code could not be loaded in advance; the next merge loads it: %s", error_text(fault))
 

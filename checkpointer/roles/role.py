@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.merge import MergeResult, Observer
@@ -17,9 +17,6 @@ from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
-
-# state of a storage directory that was not dropped
-IN_USE = "in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +181,18 @@ class CheckpointRole(Protocol):
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
+        """
+
+
+@runtime_checkable
+class SavesAside(Protocol):
+    """A role whose memory may contain transactions that no disk of its host has."""
+
+    def save_aside(self, observer: Observer) -> Sequence[Path]:
+        """Save the namespace in memory to `not_compared`, without reading edits; return the images. Callable by any
+        thread.
+
+        Raises:
+            HdfsError: nothing is in memory that the disks lack, or no image could be made.
+            CheckpointCancelledError: the observer cancelled.
         """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.upload_target import UploadTarget
 from checkpointer.transfer.uploader import Uploader
 from hadoop_common.storage_info import StorageInfo
+from node_state.state import IN_USE
 from site_config.checkpoint_config import CheckpointConfig
 
 

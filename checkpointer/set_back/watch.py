@@ -15,12 +15,13 @@ A damaged segment cannot be compared. Our state remains, because it may be the o
 the active NameNode has an image after the segment. This image is certain to be correct, and our state can never be
 proven.
 
-A hasty verdict takes effect only if the next check confirms it, because a transaction may be readable before the
-NameNode counts it. docs/lost-past.md explains the theory.
+A hasty verdict takes effect only if later checks confirm it for ten seconds, because a transaction may be readable
+before the NameNode counts it. docs/lost-past.md explains the theory.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +33,8 @@ from hadoop_common.errors import HdfsError
 
 # with more runs than this without an identifying transaction, compare an image instead
 _MAX_RUNS = 64
+# A NameNode counts a transaction when its slowest edits directory has stored the transaction.
+_CONFIRMED_SECONDS = 10.0
 
 
 class PastWatch:
@@ -46,6 +49,7 @@ class PastWatch:
         held: returns this node's images, newest first.
         witness: returns a witness of the past; its argument is the newest transaction to compare.
         newest_image: returns the txid of the active NameNode's newest image, or None if unknown now.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -55,15 +59,19 @@ class PastWatch:
         held: Callable[[], Sequence[ImageId]],
         witness: Callable[[int], Witness],
         newest_image: Callable[[], int | None] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recorder = recorder
         self._provenances = provenances
         self._held = held
         self._witness_of = witness
         self._newest_image = newest_image
+        self._clock = clock
         # scope of the last successful comparison
         self._proven: tuple[object, ...] | None = None
-        self._doubted = False
+        # time of the first of consecutive hasty verdicts
+        self._doubted_at: float | None = None
         # verdict on the lost state, until this node starts over or a complete comparison succeeds
         self._lost: PastVerdict | None = None
         # start times of the NameNodes' processes at the last complete comparison
@@ -111,7 +119,7 @@ class PastWatch:
         """Forget the images that were set aside, and their provenances."""
         self._provenances.forget()
         self._proven = self._lost = self._life = None
-        self._doubted = self._gap = False
+        self._doubted_at, self._gap = None, False
         self._lives = {}
 
     def doubt(self, *, gap: bool = False, kept: bool = False) -> None:
@@ -158,10 +166,12 @@ class PastWatch:
             self._lives, self._life = lives, _process_of(witness, lives)
         if verdict.damaged_to is not None:
             verdict = self._after_damage(verdict, verdict.damaged_to)
-        if verdict.hasty and not self._doubted:
-            self._doubted = True
+        if not verdict.hasty:
+            self._doubted_at = None
+        elif not self._is_confirmed():
+            # Equal bounds must not end the doubt.
+            self._proven = None
             return replace(verdict, finding=PastFinding.UNKNOWN, hasty=False)
-        self._doubted = verdict.hasty
         if verdict.holds and full:
             recorder.mark_proven(verdict.image)
             self._proven = self._subject()
@@ -175,6 +185,14 @@ class PastWatch:
             return self._lost
         self._lost = verdict if verdict.lost else None
         return verdict
+
+    def _is_confirmed(self) -> bool:
+        """Return whether the first of consecutive hasty verdicts is old enough; note the time of the first verdict."""
+        now = self._clock()
+        if self._doubted_at is None:
+            self._doubted_at = now
+            return False
+        return now - self._doubted_at >= _CONFIRMED_SECONDS
 
     def _after_damage(self, verdict: PastVerdict, last: int) -> PastVerdict:
         """Return SILENT if the active NameNode has an image after the damaged segment, which ends at `last`."""

@@ -196,12 +196,22 @@ def set_aside(root: Path, parent: str = LOST_PAST, *, only: Collection[str] | No
     moving = _contents(names, only)
     if not moving:
         return None
+    target = new_folder(root, parent)
+    _move_files(current, moving, names, target)
+    return target
+
+
+def new_folder(root: Path, parent: str) -> Path:
+    """Create the newest folder below `root`/`parent`.
+
+    Raises:
+        OSError: the folder could not be created.
+    """
     target = root / parent / _next_stamp(folders_aside(root, parent))
     make_with_mode(target.parent, 0o700)
     target.mkdir(mode=0o700)
     fsync_directory(target.parent)
     fsync_directory(root)
-    _move_files(current, moving, names, target)
     return target
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import urlencode, urlsplit
 
-from checkpointer.errors import TransferError
+from checkpointer.errors import TLS_HINT, TransferError
+from hadoop_common.file_faults import is_tls_fault
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import PROCESS
 
@@ -40,6 +41,12 @@ _NO_IMAGE_HINT = (
 )
 
 
+_UNREACHABLE_HINT = (
+    "Check that the server is up, and that its web address and dfs.http.policy are the same in its configuration and "
+    "in ours."
+)
+
+
 class TransferCancelledError(TransferError):
     """Cancellation of a transfer by the caller; no file was stored."""
 
@@ -55,6 +62,11 @@ def never() -> bool:
 
 def unwatched(count: int) -> None:
     """Ignore the progress of a transfer."""
+
+
+def unreachable_hint(fault: BaseException) -> str:
+    """Return the next step after a failure to connect to a web server of the cluster."""
+    return TLS_HINT if is_tls_fault(fault) else _UNREACHABLE_HINT
 
 
 def ignore_refusal(reason_text: str) -> None:

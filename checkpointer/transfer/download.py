@@ -22,6 +22,7 @@ from checkpointer.transfer.common import (
     never,
     refusal,
     servlet_url,
+    unreachable_hint,
 )
 from hadoop_common.cluster_http import challenges_of
 from hadoop_common.errors import HdfsError, StorageError
@@ -279,7 +280,7 @@ class _Download:
             raise TransferInterruptedError(
                 self._url,
                 f"{self._what} could not be requested: {fault or type(fault).__name__}",
-                hint="Check that the NameNode is up and that its HTTP address is correct.",
+                hint=unreachable_hint(fault),
             ) from fault
         except BaseException:
             self._connection.close()

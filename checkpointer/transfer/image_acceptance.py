@@ -22,6 +22,7 @@ from checkpointer.transfer.common import (
     never,
     refusal,
     servlet_url,
+    unreachable_hint,
 )
 from hadoop_common.cluster_http import read_body, send_request
 from hadoop_common.file_faults import network_reason
@@ -221,7 +222,7 @@ def read_page(
 
 def _no_answer(url: str, fault: Exception) -> TransferError:
     kind = TransferInterruptedError if isinstance(fault, OSError) else TransferError
-    return kind(url, f"no answer: {network_reason(fault)}", hint="Check that the NameNode is up.")
+    return kind(url, f"no answer: {network_reason(fault)}", hint=unreachable_hint(fault))
 
 
 @dataclass(frozen=True, slots=True)

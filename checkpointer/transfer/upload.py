@@ -31,6 +31,7 @@ from checkpointer.transfer.common import (
     reason_of,
     refusal,
     servlet_url,
+    unreachable_hint,
     unwatched,
 )
 from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
@@ -178,9 +179,7 @@ class _PutRequest:
         except OSError as fault:
             connection.close()
             raise TransferError(
-                self._url,
-                f"cannot connect to {parts.netloc}: {fault}",
-                hint="Check that the NameNode is up and that its HTTP address is correct.",
+                self._url, f"cannot connect to {parts.netloc}: {fault}", hint=unreachable_hint(fault)
             ) from fault
         return connection
 

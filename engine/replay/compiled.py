@@ -123,11 +123,6 @@ class CompiledReplay:
         self._known = KnownNames(namespace.strings, allocator)
         self._point_to_fixed()
 
-    @property
-    def table_places(self) -> int:
-        """Number of places in the tables of names; see `kernels.base_children`."""
-        return self._named_used
-
     def begin(self, cursor: SegmentCursor) -> bool:
         """Begin a segment; return whether kernels support the form of its operations and all counters are positive."""
         self._forget_paths()

@@ -96,6 +96,14 @@ def failure(
     return {"error": message, "code": code, "txid": txid, "file": file, "next": next_step}
 
 
+NEXT = "next: "
+
+
+def next_line(hint: str) -> str:
+    """Return the line with the next step that follows an error."""
+    return f"  {NEXT}{hint}"
+
+
 def shown_error(program: str, fault: Exception) -> HdfsError:
     """Print the message and the next step of a known error, and return the error; re-raise any other fault."""
     known = as_hdfs_error(fault)
@@ -103,7 +111,7 @@ def shown_error(program: str, fault: Exception) -> HdfsError:
         raise fault
     click.echo(escaped(f"{program}: {known.message}", keep="\n"), err=True)
     if known.hint:
-        click.echo(escaped(f"  next: {known.hint}"), err=True)
+        click.echo(escaped(next_line(known.hint)), err=True)
     return known
 
 

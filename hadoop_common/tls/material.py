@@ -194,7 +194,7 @@ class _SslFile:
 
     def _read(self, path: Path, decode: Callable[[bytes], T], keys: str) -> T:
         self._stamps[path] = stamp_of(path)
-        return _read_store(path, decode, f"in {self._path}", f"ssl.{self._mode}.{keys}  in {self._passwords.sources()}")
+        return _read_store(path, decode, f"in {self._path}", f"ssl.{self._mode}.{keys} in {self._passwords.sources()}")
 
     def _required(self, name: str) -> str:
         found = self._passwords.find(name)

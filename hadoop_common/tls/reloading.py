@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error, error_text
@@ -96,9 +97,15 @@ class _ReloadingTls:
     def _log_certificate(self) -> None:
         if self.material.pair is not None:
             own = self.material.pair.chain[0]
-            name, end = own.subject.rfc4514_string(), own.not_valid_after_utc.date()
-            _LOG.info(
-                "TLS as %s: the certificate of %s in %s expires on %s", self._side, name, self.material.pair_file, end
+            ended = own.not_valid_after_utc <= datetime.now(UTC)
+            _LOG.log(
+                logging.ERROR if ended else logging.INFO,
+                "TLS as %s: the certificate of %s in %s %s on %s",
+                self._side,
+                own.subject.rfc4514_string(),
+                self.material.pair_file,
+                "expired" if ended else "expires",
+                own.not_valid_after_utc.date(),
             )
 
 

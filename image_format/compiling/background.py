@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hadoop_common.available_memory import available_memory
+from hadoop_common.child_module import child_module
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
@@ -84,7 +85,7 @@ class BackgroundCompiler:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._child = subprocess.Popen(
-                    [sys.executable, "-m", f"{__package__}"],
+                    child_module(f"{__package__}"),
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -42,7 +42,7 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
     "--release",
     type=click.Choice(_RELEASES),
     help="xml: release of the format (default: the image's release; 2.7 is 2.7.3, 3.x is 3.4.1); delimited: 2.7 or "
-    "3.x.",
+    "3.x (default: 2.7).",
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: column separator (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always prints it.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from hadoop_rpc.errors import JournalNotFormattedError
+from hadoop_rpc.errors import JournalNotFormattedError, KerberosError, NotAuthorizedError
 from hadoop_rpc.qjournal_values import QJournal, RequestInfo
 from journal.quorum.decisions import is_fenced
 from journal.quorum.errors import QuorumError, WriterFencedError
@@ -195,7 +195,9 @@ def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> Quor
     counted = f"{len(tally.answers)} of {len(tally.nodes)} JournalNodes answered, but {ask.need} are needed"
     kind = WriterFencedError if any(map(is_fenced, tally.faults.values())) else QuorumError
     unformatted = [fault for fault in tally.faults.values() if isinstance(fault, JournalNotFormattedError)]
-    hint = "" if kind is WriterFencedError else ask.hint
+    # nodes that refuse our login are available
+    refused = (each.hint for each in tally.faults.values() if isinstance(each, NotAuthorizedError | KerberosError))
+    hint = "" if kind is WriterFencedError else next(refused, ask.hint)
     return kind(
         f"{ask.call.name}: {counted}; {'; '.join(reasons)}",
         faults=tally.faults,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from hadoop_common.exit_codes import ExitCode
 from journal.errors import JournalError
@@ -73,6 +73,10 @@ class NodeClosedError(JournalError):
     """Loss of a call before it was sent, because the journal was closed or its writer began a new epoch."""
 
     default_hint = "Open the journal again."
+
+
+TLS_HINT: Final = "The JournalNode answers, but TLS fails: correct the side that the message names."
+"""Next step after a failed TLS handshake with the web server of a JournalNode."""
 
 
 class SegmentFetchError(JournalError):

@@ -9,12 +9,12 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hadoop_common.file_faults import FileFaultError, error_text, file_faults, network_reason
+from hadoop_common.file_faults import FileFaultError, error_text, file_faults, is_tls_fault, network_reason
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import PROCESS
 from hadoop_rpc.spnego import open_logged_in
 from journal.primitives import Buffer
-from journal.quorum.errors import SegmentFetchError
+from journal.quorum.errors import TLS_HINT, SegmentFetchError
 from journal.quorum.settings import QuorumSettings
 
 if TYPE_CHECKING:
@@ -45,7 +45,11 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
                 f"the segment cannot be stored: {fault.message}", file=url, hint=fault.hint
             ) from fault
         except OSError as fault:
-            raise SegmentFetchError(f"the segment cannot be fetched: {network_reason(fault)}", file=url) from fault
+            raise SegmentFetchError(
+                f"the segment cannot be fetched: {network_reason(fault)}",
+                file=url,
+                hint=TLS_HINT if is_tls_fault(fault) else "",
+            ) from fault
         except KerberosError as fault:
             raise SegmentFetchError(f"the login failed: {fault.message}", file=url, hint=fault.hint) from fault
 

@@ -9,15 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.names import inprogress_name
 from hadoop_common.storage_info import StorageInfo
-from hadoop_rpc.errors import KerberosError, RpcError
+from hadoop_rpc.errors import KerberosError, NotAuthorizedError, RpcError
 from hadoop_rpc.namenode_values import RemoteEditLog
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.spnego import open_logged_in
 from journal.quorum.address import NO_SEGMENT, NodeAddress, QuorumAddress, http_base, segment_url
 from journal.quorum.calls import majority
+from journal.quorum.errors import TLS_HINT
 
 # RemoteEditLog.toString
 _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
@@ -41,6 +42,7 @@ class NodeAnswer:
         same_namespace: whether the node has the expected namespace; None if unknown.
         http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable or was
             not queried.
+        hint: next step for a fault of a login or of TLS; "" for other faults.
     """
 
     address: str
@@ -50,6 +52,7 @@ class NodeAnswer:
     epoch: int | None = None
     same_namespace: bool | None = None
     http_fault: str = ""
+    hint: str = ""
 
     @property
     def leftover(self) -> str:
@@ -126,6 +129,8 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
             try:
                 state = client.get_journal_state(journal_id)
                 found = client.get_edit_log_manifest(journal_id, NO_SEGMENT, in_progress_ok=True)
+            except (NotAuthorizedError, KerberosError) as error:
+                return replace(answer, fault=error.message, hint=error.hint)
             except RpcError as error:
                 return replace(answer, fault=error.message)
         manifest = found.manifest
@@ -151,9 +156,10 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
             body = found.read(_SAID_BYTES)
             status, reason_text = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:
-        return replace(answer, http_fault=fault.message)
+        return replace(answer, http_fault=fault.message, hint=fault.hint)
     except OSError as fault:
-        return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
+        hint = TLS_HINT if is_tls_fault(fault) else ""
+        return replace(answer, http_fault=f"no answer: {network_reason(fault)}", hint=hint)
     if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(reason_text)):
         return replace(answer, http_fault=f"HTTP {status}: {refusal.group().strip()}")
     if spnego.ignored and status == HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -13,6 +13,7 @@ import click
 from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, echo_json, json_option
 from pipeline.cli.lake_job import MASTER, MEMORY, LakeJob, PastState, configured_job, image_of
 from pipeline.cli.spark_command import context_for
+from pipeline.libraries import LAKE, require_libraries
 
 if TYPE_CHECKING:
     from pipeline.lake import AppendedEdits
@@ -119,6 +120,7 @@ def _check_tables(names: Sequence[str]) -> None:
 
 
 def _append(job: LakeJob, *, as_json: bool) -> None:
+    require_libraries(LAKE)
     from pipeline.input_checks import check_image
 
     if job.image is not None:

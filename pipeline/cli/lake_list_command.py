@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hadoop_common.cli.output import echo, echo_json, json_option, print_table
+from pipeline.libraries import LAKE, require_libraries
 
 if TYPE_CHECKING:
     from pipeline.lake import LakeContents
@@ -22,6 +23,7 @@ def command(as_json: bool, lake: str) -> None:
     Example: checkpointer lake list hdfs://nn/warehouse/hdfs --json
     Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
+    require_libraries(LAKE)
     from pipeline.lake import lake_contents, require_lake
 
     require_lake(lake)

@@ -6,6 +6,7 @@ import click
 
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.quantities import counted
+from pipeline.libraries import LAKE, require_libraries
 
 
 @click.command("optimize")
@@ -27,6 +28,7 @@ def command(hours: int | None, as_json: bool, lake: str) -> None:
     Example: checkpointer lake optimize hdfs://nn/warehouse/hdfs
     Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
+    require_libraries(LAKE)
     from pipeline.lake import join_all, require_lake, vacuum
 
     require_lake(lake)

@@ -12,6 +12,7 @@ from archive.cli.audit_option import audit_option
 from hadoop_common.cli.output import echo, echo_json, json_option, print_table
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import counted
+from pipeline.libraries import LAKE, require_libraries
 
 if TYPE_CHECKING:
     from pipeline.lake.activity import Activity
@@ -46,6 +47,7 @@ def command(
       checkpointer lake report hdfs://nn/warehouse/hdfs --audit '/var/log/hdfs-audit.log*'
     Exit codes: 0 done, 2 usage error, 6 lake unusable
     """
+    require_libraries(LAKE)
     from archive.audit import read_audit
     from pipeline.lake import LakeError, images_in_lake, require_lake
     from pipeline.lake.activity import measure_activity

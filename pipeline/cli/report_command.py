@@ -18,6 +18,7 @@ from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import parse_positive_size
 from pipeline.cli.report_outputs import FORMATS, plan_outputs, write_outputs
 from pipeline.cli.spark_command import context_for
+from pipeline.libraries import SPARK, require_libraries
 from pipeline.reports.model import SECTIONS
 from pipeline.reports.request import ReportOptions, ReportRequest
 
@@ -232,7 +233,8 @@ def _check_inputs(image: str, before: tuple[str, ...], edits: str) -> bool:
 def _context(progress: ProgressObserver, engine: _SparkOptions) -> Iterator[SparkContext]:
     """Start Spark, and import the modules of the report at the same time."""
     progress.phase("Spark", None)
-    # Imported here so that two threads never import PySpark at the same time. `context_for` reports a missing PySpark.
+    require_libraries(SPARK)
+    # Imported here so that two threads never import PySpark at the same time. `context_for` reports a broken PySpark.
     with suppress(ImportError):
         import_module("pyspark")
     # These imports take a tenth of Java's start time, for which this process would otherwise only wait.

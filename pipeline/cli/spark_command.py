@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
+from pipeline.libraries import SPARK, require_libraries
 from pipeline.session import build_context, early_daemon, stop_context, suppress_py4j_logs
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def context_for(master: str | None, driver_memory: str, *, small: bool = False) 
         PipelineError: Spark failed for another reason, or its JVM ended.
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
+    require_libraries(SPARK)
     start = partial(build_context, master=master, driver_memory=driver_memory, small=small)
     with early_daemon(master), _ending(start) as context:
         yield context

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from importlib.util import find_spec
 
 from checkpointer.merging.engines import LocalEngine, MergeTask
 from engine.observer import Observer, SilentObserver
@@ -11,6 +10,7 @@ from engine.saver import MergeResult
 from image_format.errors import InconsistentSnapshotsError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
+from pipeline.libraries import SPARK, missing_library
 from site_config.engine_settings import SparkSettings
 
 _LOG = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ class SparkEngine:
             ImageFormatError: the image is damaged.
             ImageStorageError: the image cannot be read.
         """
-        if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-            return "PySpark is not installed"
+        if name := missing_library(SPARK):
+            return f"{name} is not installed"
         with ImageFile.open(task.image, verify_md5=False, allow_unknown_layout=True) as image:
             if task.settings.layout_version not in (None, image.layout_version):
                 return f"cannot convert an image of layout {image.layout_version} to {task.settings.layout_version}"

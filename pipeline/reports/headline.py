@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pipeline.reports.model import Cell, NamespaceReport, ReportSection, ReportTable, ValueKind, cell_text
+from pipeline.reports.model import FULL, Cell, NamespaceReport, ReportSection, ReportTable, ValueKind, cell_text
 
 TOTALS = "totals"
 """The table with the facts; the text and the page show this table only at the top."""
@@ -114,7 +114,7 @@ def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
         most = f"{record['path']} has used {say(record['used'], 'percent')} of its {kind} quota"
         number = record["quotas"]
         text = f"{most}." if number == 1 else f"{say(number, 'count')} quotas are {record['level']}; {most}."
-        yield _finding("fault" if record["level"] == "used up" else "warning", text, tables["quota_levels"][0])
+        yield _finding("fault" if record["level"] == FULL else "warning", text, tables["quota_levels"][0])
 
 
 def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:

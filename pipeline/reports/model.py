@@ -37,6 +37,8 @@ SECTIONS = {
 image outside a lake; the other inputs are "before", "edits" and "paths".
 """
 
+FULL, NEARLY_FULL = "used up", "nearly used up"
+"""Levels of quotas in the table `quota_levels`."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -35,7 +35,7 @@ def test_change_enters_the_gate_before_waiting_readers() -> None:
     threads[0].start()
     inside.wait(600)
     threads[1].start()
-    wait_until("the change waits", lambda: gate.changes_waiting == 1)
+    wait_until("the change waits", lambda: len(gate._changes) == 1)
     threads[2].start()
     go_on.set()
     for thread in threads:
@@ -104,7 +104,7 @@ def test_timed_out_pause_does_not_block_the_gate() -> None:
     thread = threading.Thread(target=change)
     with pytest.raises(NamespaceBusyError), gate.reading(lambda: ready[0], 600):
         thread.start()
-        wait_until("the change waits", lambda: gate.changes_waiting == 1)
+        wait_until("the change waits", lambda: len(gate._changes) == 1)
         gate.pause(lambda: ready[0], 0)
     inside.wait(600)
     # the end of the reader has not opened the gate, which the change still occupies

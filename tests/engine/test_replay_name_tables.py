@@ -105,7 +105,7 @@ def test_many_lookups_in_a_directory_create_a_name_table(tmp_path: Path, layout:
         replay(loaded.namespace, segment_after(loaded.namespace, questions(), layout))
         compiled = loaded.namespace.compiled
         assert isinstance(compiled, CompiledReplay)
-        assert compiled.table_places >= 2 * CROWD
+        assert compiled._named_used >= 2 * CROWD
 
 
 @needs_kernels
@@ -141,7 +141,7 @@ def test_names_are_found_without_space_for_name_tables(tmp_path: Path, monkeypat
         assert replay(loaded.namespace, segment_after(loaded.namespace, questions(), HADOOP2)) == len(questions())
         assert isinstance(loaded.namespace.compiled, CompiledReplay)
         # the tables of small directories had space
-        assert loaded.namespace.compiled.table_places < 2 * CROWD
+        assert loaded.namespace.compiled._named_used < 2 * CROWD
     monkeypatch.undo()
     merged(path, *questions())
 

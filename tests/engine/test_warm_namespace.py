@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import CheckpointCancelledError, ReplayError
+from engine.errors import CheckpointCancelledError, NotSavedError, ReplayError
 from engine.healing import HealingMode
 from engine.merge import SilentObserver, load_image, merge
 from engine.settings import MergeSettings, ReplayRules
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
-from image_format.errors import DigestMismatchError, ImageFormatError, MissingDigestError, RecordError
+from image_format.errors import (
+    DigestMismatchError,
+    ImageFormatError,
+    ImageStorageError,
+    MissingDigestError,
+    RecordError,
+)
 from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_path
 from image_format.proto import fsimage_pb2 as pb
@@ -100,7 +106,7 @@ def test_index_is_updated_without_a_scan(warm: WarmNamespace, out: Path, monkeyp
         warm.rebase()
     assert scans == []
     # a large index is not in memory twice
-    monkeypatch.setattr("engine.warm_namespace._MAX_UPDATE", 1)
+    monkeypatch.setattr("engine.saved_image._MAX_UPDATE", 1)
     play(warm, STEPS[2])
     assert scans == [] != warm.save([out]).saved.paths
     warm.rebase()
@@ -331,11 +337,43 @@ def test_a_cancelled_save_leaves_no_file_and_can_be_repeated(warm: WarmNamespace
     assert warm.save([out]).transactions == len(STEPS[0])
 
 
-def test_namespace_is_unusable_after_a_failed_save(warm: WarmNamespace, tmp_path: Path) -> None:
+def test_namespace_remains_after_a_fault_of_the_target_disk(warm: WarmNamespace, out: Path, tmp_path: Path) -> None:
     play(warm, STEPS[0])
-    with pytest.raises(StorageError):
+    with pytest.raises(NotSavedError):
         warm.save([tmp_path / "missing"])
-    assert not warm.usable
+    assert warm.usable
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+def test_namespace_remains_if_the_spool_is_full(
+    warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(warm, STEPS[0])
+
+    def full(*_: object, **__: object) -> None:
+        raise ImageStorageError("the spool is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("engine.warm_namespace.write_verified", full)
+        with pytest.raises(NotSavedError, match="the spool is full"):
+            warm.save([out])
+    assert list(out.iterdir()) == []
+    assert warm.save([out]).transactions == len(STEPS[0])
+
+
+def test_image_that_does_not_become_the_base(warm: WarmNamespace, out: Path, tmp_path: Path) -> None:
+    play(warm, STEPS[0])
+    base = warm.base_txid
+    aside = warm.save([tmp_path], becomes_base=False)
+    warm.rebase()
+    assert (warm.base_txid, warm.last_txid) == (base, aside.txid)
+    assert warm.save([out]).saved.md5 == aside.saved.md5
+    # and before the image of the last save becomes the base
+    (other := tmp_path / "other").mkdir()
+    assert warm.save([other], becomes_base=False).saved.md5 == aside.saved.md5
+    warm.rebase()
+    play(warm, STEPS[1])
+    assert warm.base_txid == aside.txid
 
 
 def test_image_is_saved_even_if_it_cannot_be_reopened(
@@ -447,7 +485,7 @@ def test_faulty_digest_or_directory_is_reported_before_a_save(
         play(warm, STEPS[0])
         with pytest.raises(error):
             warm.save([out / folder])
-        assert not warm.usable
+        assert warm.usable == (folder == "absent")
     assert list(out.iterdir()) == []
 
 

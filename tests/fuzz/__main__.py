@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
+import os
 import random
 import sys
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def main() -> None:
         help="instead of searching, add inputs that reach new code to tests/fuzz/corpus",
     )
     args, more = parser.parse_known_args()
-    _leave_kernels_uncompiled()
+    _run_kernels_in_python()
     with atheris.instrument_imports(include=_PACKAGES, enable_loader_override=False):
         from tests.fuzz.targets import TARGETS
 
@@ -73,13 +74,17 @@ def main() -> None:
         atheris.Fuzz()
 
 
-def _leave_kernels_uncompiled() -> None:
-    """Make kernels run as Python, so that coverage includes their lines and an index beyond an array raises an
-    error.
+def _run_kernels_in_python() -> None:
+    """Make kernels run in their Python forms, so that coverage includes their lines and an index beyond an array raises
+    an error.
     """
-    from image_format.kernels import jit
+    from image_format.compiling import plain
+    from image_format.compiling.mode import VARIABLE, Mode
 
-    jit._compiled = lambda function, flags: function
+    os.environ[VARIABLE] = Mode.PLAIN.value
+    form_of = plain.plain_form
+    # before the import of the kernels
+    plain.plain_form = lambda function, called: atheris.instrument_func(form_of(function, called))
 
 
 def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:

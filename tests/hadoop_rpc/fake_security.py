@@ -54,6 +54,7 @@ class FakeSecurity:
 
     protections: tuple[Protection, ...] = (Protection.AUTHENTICATION,)
     fallback: bool = False
+    own_host: str = ""
     made: list[tuple[str, str]] = field(default_factory=list)
 
     def context(self, service: str, host: str) -> FakeContext:

@@ -82,3 +82,19 @@ def test_refused_ticket_is_renewed_once(renews: bool) -> None:
         else:
             with pytest.raises(LoginRefusedError, match="GSS initiate failed"):
                 rpc.call("m", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
+
+
+@pytest.mark.parametrize(
+    ("own_host", "seen"), [("127.0.0.2", "127.0.0.2"), ("203.0.113.1", "127.0.0.1"), ("", "127.0.0.1")]
+)
+def test_a_connection_comes_from_the_address_of_our_principals_host(own_host: str, seen: str) -> None:
+    """JournalNodes compare that host with the name of the caller's address."""
+    callers: list[str] = []
+
+    def serve(peer: socket.socket) -> None:
+        callers.append(peer.getpeername()[0])
+        _serve(FakeServer(), peer)
+
+    with scripted(serve) as address, client(address, FakeSecurity(own_host=own_host)) as rpc:
+        rpc.call("a", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
+    assert callers == [seen]

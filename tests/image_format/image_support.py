@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from image_format.array_allocator import ArrayAllocator
 from image_format.codecs import CODECS
 from image_format.md5_file import format_md5, md5_path
 from image_format.proto import fsimage_pb2 as pb
@@ -19,6 +20,11 @@ CODEC_NAMES = tuple(CODECS)
 
 # Hadoop left a reference to a missing inode in these images; neither a NameNode nor our index loads them.
 REFERENCE_LOST = ("dangling-child-after-replay/after", "random-mixed-551376/after", "random-snapshot-410001/after")
+
+
+def bytes_in_files(allocator: ArrayAllocator) -> int:
+    """Return the number of bytes on disk that the allocator's arrays occupy."""
+    return sum(len(block) for block in allocator._blocks if block.descriptor >= 0)
 
 
 def has_its_references(path: Path) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from image_format.errors import DigestMismatchError, ImageStorageError, MissingDigestError
 from image_format.md5_file import format_md5, md5_of_file, md5_path, parse_md5, read_md5_file
+from image_format.publish import place_image
 
 NAME = "fsimage_0000000000000000042"
 DIGEST = hashlib.md5(b"image").digest()
@@ -17,6 +18,14 @@ DIGEST = hashlib.md5(b"image").digest()
 @given(st.binary(min_size=16, max_size=16))
 def test_round_trip(digest: bytes) -> None:
     assert parse_md5(format_md5(digest, NAME), NAME) == digest
+
+
+def test_directory_with_the_name_of_an_image_gets_no_digest_file(tmp_path: Path) -> None:
+    (unfinished := tmp_path / "unfinished").write_bytes(b"image")
+    (target := tmp_path / NAME).mkdir()
+    with pytest.raises(OSError, match="cannot be renamed"):
+        place_image(unfinished, target, bytes(16))
+    assert sorted(tmp_path.iterdir()) == [target, unfinished]
 
 
 def test_format_equals_that_of_md5sum() -> None:

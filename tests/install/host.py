@@ -80,6 +80,7 @@ class Host:
         self._shims = root / "shims"
         self._shims.mkdir(parents=True)
         self._shim("systemctl", f'exec {sys.executable} {Path(__file__).with_name("systemctl.py")} {root} "$@"')
+        self._shim("runuser", 'shift 3; exec "$@"')
         self._shim("systemd-sysusers", f'test -f "{root}/etc/sysusers.d/$1"')
         self._shim("python3", f'exec {sys.executable} "$@"' if deep() else self._quick_python())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.cli import cli
-from install.deb import POSTINST
+from install.deb import POSTINST, PRERM
 from install.man_pages import completions, man_pages
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
@@ -89,6 +89,18 @@ def test_postinst_compiles_in_the_background_and_restarts_running_units(tmp_path
             "systemd-run --quiet",
         ]
         assert called[-1].endswith("=/var/cache/hdfs-checkpointer /opt/hdfs-checkpointer/bin/checkpointer compile")
+
+
+def test_the_removal_of_the_package_deletes_compiled_kernels(tmp_path: Path) -> None:
+    cache = tmp_path / "opt/hdfs-checkpointer/lib/engine/__pycache__"
+    cache.mkdir(parents=True)
+    for name in ("module.cpython-311.pyc", "kernels.twice-1.py311.nbi", "kernels.twice-1.py311.1.nbc", "files.lock"):
+        (cache / name).touch()
+    script = tmp_path / "prerm"
+    script.write_text(PRERM.replace("/opt", str(tmp_path / "opt")).replace("/run/systemd", str(tmp_path)))
+    for action, kept in (("upgrade", 4), ("remove", 1)):
+        subprocess.run(["sh", "-u", script, action], check=True)
+        assert len(list(cache.iterdir())) == kept
 
 
 @pytest.mark.parametrize("role", [role.value for role in Role])

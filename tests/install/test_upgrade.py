@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from failover.health import NameNodeHealth
 from namenode_stub.demo_zookeeper import MISSING
 from namenode_stub.ports import free_port
 from tests.install.versions import NEWER, Versions, program_in
@@ -241,10 +242,13 @@ class Nameservice:
         controller = self.pair.controllers[name]
         assert isinstance(controller, OurController)
         controller.program = program
-        logged = len(controller.log_text()) if controller.process is not None else 0
+        logged = len(controller.log_text()) if controller.log.exists() else 0
         controller.start()
         # Before, the controller refuses a requested failover.
-        wait_until(lambda: " is healthy" in controller.log_text()[logged:], "a controller that knows its NameNode")
+        wait_until(
+            lambda: f" is {NameNodeHealth.HEALTHY.value}" in controller.log_text()[logged:],
+            "a controller that knows its NameNode",
+        )
 
     def restart(self, daemon: OurDaemon, program: Program) -> None:
         assert daemon.stop() == 0
@@ -322,8 +326,8 @@ def test_upgrade_of_a_nameservice_under_writes(versions: Versions, jvm: ClientJv
 
 
 def test_upgrade_with_a_shared_kernel_cache(versions: Versions, tmp_path: Path) -> None:
-    """Replace the installed version with the same cache of kernels; the sources of all kernels differ in the newer
-    version.
+    """Replace the installed version with the same cache of kernels; in the changed version, the sources of all kernels
+    differ.
     """
     old, new = versions.folders
     changed, installed, cache = tmp_path / "changed", tmp_path / "installed", tmp_path / "cache"
@@ -332,7 +336,8 @@ def test_upgrade_with_a_shared_kernel_cache(versions: Versions, tmp_path: Path) 
         source.write("# another source\n")
     image = ALL_CASES[-1].image("after")
     kept = []
-    for folder in (old, changed, old):
+    # the older version comes last, because it may have other kernels
+    for folder in (new, changed, new, old, new):
         installed.unlink(missing_ok=True)
         installed.symlink_to(folder)
         assert cli("image", "verify", image, program=program_in(installed, cache))["valid"]

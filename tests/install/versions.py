@@ -46,7 +46,8 @@ def program_in(folder: Path, kernels: Path | None = None) -> tuple[str, ...]:
         settings = ["CHECKPOINTER_KERNELS=plain"]
     else:
         settings = ["CHECKPOINTER_KERNELS=compiled", f"NUMBA_CACHE_DIR={kernels}"]
-    return ("env", f"PYTHONPATH={folder}", *settings, sys.executable, "-P", "-m", "checkpointer")
+    # the processes that a daemon starts must not import the working directory either
+    return ("env", f"PYTHONPATH={folder}", "PYTHONSAFEPATH=1", *settings, sys.executable, "-m", "checkpointer")
 
 
 def _wheel_of(commit: str, folder: Path) -> Path:

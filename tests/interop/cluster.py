@@ -25,7 +25,7 @@ from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import CommandResult, HadoopProcess, beans, port_is_open, run_once, wait_until
 
-_NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _SECONDARY = "org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode"
 _PERIOD = "dfs.namenode.checkpoint.period"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
@@ -146,7 +146,7 @@ class NameNode(_Storing):
     """
 
     def __init__(self, conf: HadoopConf, *, name: str = "namenode", heap: str = "256m") -> None:
-        super().__init__(name, _NAMENODE, conf, conf.web_url("dfs.namenode.http-address"), conf.name_dir, heap)
+        super().__init__(name, NAMENODE, conf, conf.web_url("dfs.namenode.http-address"), conf.name_dir, heap)
         self.rpc_address = conf.rpc_address
         self.name_dir = conf.name_dir
 
@@ -171,7 +171,7 @@ class NameNode(_Storing):
     def format(self, *arguments: str) -> Self:
         """Make an empty namespace, which replaces an existing one; `arguments` as for `namenode -format`."""
         self.name_dir.mkdir(parents=True, exist_ok=True)
-        run_once(_NAMENODE, "-format", "-force", "-nonInteractive", *arguments, conf=self.conf).checked()
+        run_once(NAMENODE, "-format", "-force", "-nonInteractive", *arguments, conf=self.conf).checked()
         return self
 
     def is_ready(self) -> bool:
@@ -250,7 +250,7 @@ class BackupNode(_Storing):
         storage = {"dfs.namenode.name.dir": (root / "name").as_uri()}
         own = HadoopConf(root, {**conf.properties, **storage}, conf.release)
         own.name_dir.mkdir(parents=True, exist_ok=True)
-        super().__init__(name, _NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
+        super().__init__(name, NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
 
     def start(self, *arguments: str) -> Self:
         """Start the node and wait until it has an image and its HTTP server answers."""

@@ -55,6 +55,9 @@ while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep
 class ControllerProcess(Protocol):
     """A failover controller in a separate process."""
 
+    @property
+    def running(self) -> bool: ...
+
     def start(self) -> object: ...
 
     def stop(self) -> object: ...
@@ -73,6 +76,10 @@ class HadoopController:
         self._process = HadoopProcess("zkfc", ZKFC, conf, lambda: port_is_open((_HERE, port)))
         self.start, self.stop, self.kill = self._process.start, self._process.stop, self._process.kill
         self.log_text, self.signal = self._process.log_text, self._process.signal
+
+    @property
+    def running(self) -> bool:
+        return self._process.running
 
 
 class OurController(OurProcess):
@@ -144,7 +151,8 @@ class FailoverPair:
             for each in both:
                 each.result()
         ports = {name: free_port() for name in ("nn1", "nn2")}
-        self.pair = stack.enter_context(self._of(self.root / "pair", self._properties(self.trio.uri, ports)))
+        self.pair = self._of(self.root / "pair", self._properties(self.trio.uri, ports))
+        stack.enter_context(self.pair)
         self.nodes: dict[str, NameNode | StubNode] = {"nn1": self.pair.nn1, "nn2": self.pair.nn2}
         self.client = self._jvm.of(self.pair.client_conf)
         self.zk = KazooClient(self.zookeeper.hosts, connection_retry={"max_tries": -1, "max_delay": 0.5})
@@ -166,8 +174,9 @@ class FailoverPair:
 
     def _end(self) -> None:
         for controller in self.controllers.values():
-            controller.signal(signal.SIGCONT)
-            controller.stop()
+            if controller.running:
+                controller.signal(signal.SIGCONT)
+                controller.stop()
 
     def _properties(self, shared: str, ports: dict[str, int]) -> dict[str, str]:
         script = self.root / "fence.sh"

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from checkpointer.merging.engines import LOADED
 from namenode_stub.demo_zookeeper import ZooKeeperServer
 from namenode_stub.node import NameNodeStub
 from tests.failover.cutting_proxy import CuttingProxy
@@ -28,7 +29,7 @@ BOUND = PERIOD + SESSION_TIMEOUT + CHECK_PERIOD
 _DIRECTORIES = 400
 _BANDWIDTH = 100_000
 _TICK = 0.01
-_WARM = b"the merge code was loaded"
+_WARM = LOADED.encode()
 # tolerated delay of a sleep
 _USUAL = 0.02
 

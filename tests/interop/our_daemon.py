@@ -99,6 +99,11 @@ class OurDaemon(OurProcess):
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
+    def save_aside(self) -> Path:
+        """Run `checkpointer checkpoint --save-aside`; return the new image."""
+        done = subprocess.run(self._command("checkpoint", "--save-aside", "--json"), capture_output=True, check=True)
+        return Path(json.loads(done.stdout)["paths"][0])
+
     def check(self, name: str) -> CommandResult:
         """Run `checkpointer check --only NAME` for this daemon; its exit codes are the codes of a Nagios plugin."""
         command = self._command("check", "--role", self.role, "--only", name)

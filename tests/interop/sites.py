@@ -18,14 +18,13 @@ from image_format.reader import ImageFile
 from image_tools.dump.delimited import dump_delimited
 from image_tools.dump.records import ImageRecords
 from tests.interop.clients import ClientJvm, HdfsClient, Namespace, without_clock_times
-from tests.interop.cluster import HaPair, NameNode
+from tests.interop.cluster import NAMENODE, HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, ha_pair_confs
 from tests.interop.hadoop_home import SERVER, HadoopRelease
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
 from tests.interop.our_daemon import OurDaemon
 
-NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _OF_A_BACKUP_NODE = "dfs.namenode.backup.http-address"
 _OF_A_SECONDARY = "dfs.namenode.secondary.http-address"
 _OF_NN2 = "dfs.namenode.http-address.ns1.nn2"

@@ -17,7 +17,7 @@ import pytest
 from archive.adding import AddOptions, add_directory
 from archive.archive import open_archive
 from tests.interop.clients import ClientJvm, HdfsClient
-from tests.interop.cluster import DataNode, HaPair, NameNode
+from tests.interop.cluster import NAMENODE, DataNode, HaPair, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import JournalTrio
@@ -25,7 +25,6 @@ from tests.interop.journal_trio import JournalTrio
 pytestmark = [pytest.mark.interop]
 
 CONTENT = bytes(range(256)) * 1000
-NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 DELAYED = {"dfs.namenode.startup.delay.block.deletion.sec": "3600"}
 
 

@@ -13,7 +13,7 @@ from checkpointer.checks.registry import CHECKS
 from hadoop_common.names import image_name, parse_segment
 from image_tools.verify.checker import verify_image
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
-from tests.interop.cluster import HaPair, NameNode
+from tests.interop.cluster import NAMENODE, HaPair, NameNode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.our_commands import check, cli
@@ -21,7 +21,6 @@ from tests.interop.our_daemon import OurDaemon
 
 pytestmark = [pytest.mark.interop]
 
-NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 CHECK_NAMES = tuple(each.name for each in CHECKS)
 
 

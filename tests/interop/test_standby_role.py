@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hadoop_common.names import image_name
+from hadoop_common.names import image_name, parse_image
+from image_format.md5_file import md5_path
 from image_tools.verify.checker import verify_image
 from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
-from tests.interop.cluster import HaPair
+from tests.interop.cluster import NAMENODE, HaPair
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_process import wait_until
+from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
 
 pytestmark = [pytest.mark.interop]
@@ -88,6 +90,34 @@ def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair
         # in this test, only the daemon rolls the active NameNode's log
         wait_until(lambda: pair.nn1.images[-1] > first, "an image triggered by transactions")
         assert daemon.status()["lastReason"] == "txns"
+
+
+@pytest.mark.deep
+def test_a_namenode_starts_from_the_memory_of_our_standby(pair: HaPair, active: HdfsClient) -> None:
+    """The active NameNode's directories and the shared edits are lost; see docs/runbook.md, "Gap in the edits"."""
+    nn1 = pair.nn1
+    with second(pair) as daemon:
+        active.load(100, seed=4)
+        image = daemon.checkpoint()["txid"]
+        active.load(60, seed=5, path="/since")
+        active.admin("-rollEdits").checked()
+        last = nn1.segments[-1][1]
+        wait_until(lambda: daemon.status()["appliedTxid"] >= last, "the edits to be applied")
+        before = active.namespace()
+        nn1.kill()
+        for lost in (nn1.name_dir, pair.shared_dir):
+            lost.rename(lost.with_name("lost"))
+        assert daemon.ask_for_checkpoint().code
+        saved = daemon.save_aside()
+        assert parse_image(saved.name).txid >= last > image
+    nn1.current.mkdir(mode=0o700, parents=True)
+    for path in (saved, md5_path(saved), pair.nn2.current / "VERSION"):
+        shutil.copy(path, nn1.current)
+    (nn1.current / "seen_txid").write_text(f"{last}\n")
+    run_once(NAMENODE, "-initializeSharedEdits", "-force", "-nonInteractive", conf=nn1.conf).checked()
+    nn1.start()
+    pair.activate(active, "nn1")
+    assert without_clock_times(active.namespace()) == without_clock_times(before)
 
 
 @pytest.mark.deep

@@ -13,7 +13,7 @@ from hadoop_common.names import image_name
 from image_tools.verify.checker import verify_image
 from tests.interop.client_stub import without_times
 from tests.interop.clients import ClientJvm, HdfsClient
-from tests.interop.cluster import NameNode
+from tests.interop.cluster import NAMENODE, NameNode
 from tests.interop.hadoop_conf import ha_pair_confs
 from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import run_once, wait_until
@@ -23,7 +23,6 @@ from tests.interop.our_namenode import OurNameNode
 pytestmark = pytest.mark.interop
 
 MIXTURES = {"Hadoop's nodes": False, "two of Hadoop's and ours": (False, False, True)}
-NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 SETTINGS = {
     "dfs.ha.tail-edits.period": "1",
     "dfs.ha.log-roll.period": "1",

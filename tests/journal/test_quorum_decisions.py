@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_rpc.errors import JavaIOError, JournalNotFormattedError, RpcConnectionError
+from hadoop_rpc.errors import JavaIOError, JournalNotFormattedError, NotAuthorizedError, RpcConnectionError
 from hadoop_rpc.qjournal_values import PreparedRecovery, RequestInfo, SegmentState
 from journal.errors import JournalError, JournalInUseError
 from journal.quorum.calls import QuorumRound, ReadCall, Tally, TallyState, majority, quorum_error
@@ -91,6 +91,11 @@ def test_an_error_names_every_node() -> None:
         "txid 7: journal: 0 of 3 JournalNodes answered, but 2 are needed; a: refused; no answer within 20 s from b, c"
     )
     assert list(error.faults) == ["a"]
+
+
+def test_nodes_that_refuse_our_login_are_available() -> None:
+    refused = NotAuthorizedError("not authorized: this service is only accessible by nn/h@R")
+    assert error_of({"a": RpcConnectionError("down"), "b": refused}).hint == refused.hint
 
 
 def test_repeated_error_has_the_same_text_in_any_order_of_arrival() -> None:

@@ -150,5 +150,6 @@ def test_unreachable_copy_is_reported_instead_of_a_damaged_copy() -> None:
             raise SegmentFetchError("connection refused", file=self.name)
 
     copies = [Copy(1, 9, breaks_at=4), Unreachable(1, 9, writer=1), Copy(1, 9, writer=2, breaks_at=2)]
-    with pytest.raises(SegmentFetchError, match="connection refused"):
+    with pytest.raises(SegmentFetchError, match="connection refused") as raised:
         txids(SegmentCopies(copies, 9), 1)
+    assert raised.value.hint.endswith("can be reached. This copy is needed, because 0/1-9 is damaged.")

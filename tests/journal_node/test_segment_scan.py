@@ -69,6 +69,11 @@ def test_a_gap_is_damage() -> None:
     assert scan_end(HEADER + batch(2, 3), 1).damage
 
 
+@pytest.mark.parametrize("txid", [1, 3, 5, 5000, 1 << 62])
+def test_last_intact_transaction_with_another_txid_is_damage(txid: int) -> None:
+    assert scan_end(HEADER + batch(1, 3) + transaction(txid), 1).damage
+
+
 def test_layouts_newer_than_ours_are_read_by_their_frames() -> None:
     assert scan_end(pack(">ii", -99, 0) + batch(1, 3), 1) == SegmentEnd(3)
 

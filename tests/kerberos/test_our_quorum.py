@@ -17,7 +17,7 @@ import pytest
 
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.kerberos import log_in
-from tests.interop.cluster import NameNode
+from tests.interop.cluster import NAMENODE, NameNode
 from tests.interop.hadoop_conf import NAMESERVICE, HadoopConf, ha_pair_confs
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.journal_trio import OurJournalNode
@@ -30,7 +30,6 @@ from tests.kerberos.secure_site import SETTINGS, call, mkdirs, transition
 from tests.kerberos.wire import Wire, ports_of
 from tests.tls.hadoop_tls import https_only
 
-_NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 
@@ -70,9 +69,7 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
         log_in(login_as(kdc, "nn"))
         call(one, HA_PROTOCOL, "transitionToActive", transition())
         wait_until(lambda: one.state == "active", "nn1 active")
-        run_once(
-            "org.apache.hadoop.hdfs.server.namenode.NameNode", "-bootstrapStandby", "-force", conf=second
-        ).checked()
+        run_once(NAMENODE, "-bootstrapStandby", "-force", conf=second).checked()
         two = stack.enter_context(NameNode(second, name="nn2"))
         yield Site(one, two, nodes, uri, wire)
     spoken_to = wire.assert_private()

@@ -60,7 +60,7 @@ def ours(namenode: NameNode, root: Path, **properties: str) -> HadoopConf:
 def login_of(conf: HadoopConf) -> KerberosLogin:
     config = CheckpointConfig.from_configuration(Configuration.load(conf.folder, os.environ), Role.SECONDARY)
     assert config.kerberos is not None
-    assert config.kerberos.refused == ""
+    assert config.kerberos.refusal("hdfs") == ""
     return config.kerberos.login
 
 
@@ -135,6 +135,15 @@ def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -
     assert len(checked["checks"][0]["details"]) == 7
 
 
+def test_a_missing_ticket_is_not_a_fault_of_the_namenode(
+    namenode: NameNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'tickets'}")
+    conf = ours(namenode, tmp_path, dfs_secondary_namenode_keytab_file="")
+    code, checked, _ = run("check", conf, "--only", "namenode")
+    assert (code, "kinit" in checked["checks"][0]["hint"]) == (2, True), checked
+
+
 def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
     """Return settings with which a login fails, and the step that the error must name."""
     missing = f"missing/_HOST@{REALM}"
@@ -156,15 +165,29 @@ def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
             },
             "RPC call at localhost:[0-9]+ fails: .*Access denied for user jn",
         ),
+        # auth_to_local maps this principal to the superuser, but it is not the secondary's
+        "image": (
+            {
+                "dfs.secondary.namenode.kerberos.principal": f"sn/other@{REALM}",
+                "dfs.secondary.namenode.keytab.file": str(kdc.root / "other.keytab"),
+            },
+            "GET http://.*/imagetransfer fails: HTTP 403: Only Namenode, Secondary Namenode, and administrators",
+        ),
     }
 
 
-@pytest.mark.parametrize("what", ["keytab", "ticket", "service", "handshake", "call"])
+_REMEDIES = {"call": "hadoop.security.auth_to_local", "image": "dfs.namenode.secondary.http-address"}
+
+
+@pytest.mark.parametrize("what", ["keytab", "ticket", "service", "handshake", "call", "image"])
 def test_the_failed_step_of_the_login_is_named(namenode: NameNode, kdc: Kdc, tmp_path: Path, what: str) -> None:
     if what == "ticket":
         kdc.add("gone")
         kdc.keytab("gone.keytab", "gone")
         kdc.admin("delprinc -force gone")
+    if what == "image":
+        kdc.add("sn/other")
+        kdc.keytab("other.keytab", "sn/other")
     settings, expected = broken(kdc)[what]
     conf = ours(namenode, tmp_path)
     conf.update({"dfs.namenode.kerberos.principal.pattern": "x", **settings})
@@ -173,6 +196,7 @@ def test_the_failed_step_of_the_login_is_named(namenode: NameNode, kdc: Kdc, tmp
     assert code == 2
     assert re.match(expected, found["summary"]), found
     assert found["hint"]
+    assert _REMEDIES.get(what, "") in found["hint"]
 
 
 def test_an_unexpected_principal_is_refused_with_a_sentence(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ IMAGE = "/imagetransfer?getimage=1&txid=latest"
 # a Hadoop 3.3 JournalNode formats with its own layout, and refuses other layouts in requests
 STORAGE = replace(NAMESPACE, layout_version=SERVER.layout)
 SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={STORAGE.colon_string()}"
-OTHERS = ("/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
+OTHERS = ("/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
 ADMINISTRATORS = {"hadoop.security.instrumentation.requires.admin": "true", "dfs.cluster.administrators": "alice"}
 NAMES = {
     "dfs.nameservices": "ns1",
@@ -83,7 +83,7 @@ def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
 @pytest.mark.parametrize("limited", [False, True])
 def test_permissions_on_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
     settings = login_on_all_pages(realm, tmp_path) | (ADMINISTRATORS if limited else {})
-    requests = [each for each in product(METHODS, (*STATE, IMAGE, *OTHERS)) if each != ("PUT", IMAGE)]
+    requests = [each for each in product(METHODS, (*STATE, "/conf", IMAGE, *OTHERS)) if each != ("PUT", IMAGE)]
     with _NameNode(private(realm, HadoopConf(tmp_path / "theirs"), settings)) as hadoops:
         theirs = of_pages(realm, hadoops.url, requests)
     with stub_of(private(realm, HadoopConf(tmp_path / "ours"), settings)) as stub:

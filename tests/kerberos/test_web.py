@@ -16,9 +16,11 @@ from checkpointer.transfer import UploadResult, download_image, upload_image
 from checkpointer.transfer.image_acceptance import ask_acceptance
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
-from tests.kerberos.kdc import Kdc
+from tests.cli_runner import run_cli
+from tests.kerberos.kdc import REALM, Kdc
 from tests.kerberos.web_peer import Peer, login
-from tests.web_server import QuietHandler, serving
+from tests.site_files import write_site
+from tests.web_server import QuietHandler, json_server, serving
 
 pytestmark = [pytest.mark.interop]
 
@@ -79,6 +81,25 @@ def test_a_body_is_sent_once_with_its_token(web: Web, tmp_path: Path) -> None:
     image.write_bytes(b"x" * 5000)
     assert upload_image(web.url, image, "0" * 32, 7, INFO) is UploadResult.SUCCESS
     assert web.asked == [("PUT", True, 5000)]
+
+
+def test_a_refused_token_is_not_a_matter_of_the_callers_host(kdc: Kdc, tmp_path: Path) -> None:
+    refused = (403, "the Kerberos token does not authenticate the caller: Clock skew too great")
+    with json_server({"/status": refused}) as daemon:
+        settings = {
+            "fs.defaultFS": "hdfs://localhost:1",
+            "hadoop.security.authentication": "kerberos",
+            "dfs.namenode.kerberos.principal": f"nn/_HOST@{REALM}",
+            "dfs.secondary.namenode.kerberos.principal": f"sn/_HOST@{REALM}",
+            "dfs.secondary.namenode.keytab.file": str(kdc.root / "sn.keytab"),
+            "dfs.namenode.secondary.http-address": daemon.url.removeprefix("http://").replace("127.0.0.1", "localhost"),
+        }
+        outcome = run_cli("status", "--conf", write_site(tmp_path, settings))
+    assert ("Clock skew" in outcome.err, "NTP" in outcome.err, "on the daemon's host" in outcome.err) == (
+        True,
+        True,
+        False,
+    )
 
 
 def test_no_image_is_exchanged_with_a_server_without_proof_of_identity(web: Web, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.pipeline.merge_support import merge_on_spark
 _content = parallel_merger._content
 
 
-def _die(*_: object) -> None:
+def _die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from checkpointer.cli.dry_run_report import ignored_text
 from tests.cli_runner import run_cli
 from tests.recorded_cases import RECORDED, Case
 
@@ -47,8 +48,10 @@ def test_a_merge_can_be_repeated_after_a_kill(tmp_path: Path) -> None:
     assert sorted(path.name for path in (folder / "current").iterdir()) == before
     again = started(folder, scratch)
     out, err = again.communicate(timeout=_SECONDS)
-    assert (again.returncode, err) == (0, b"")
+    assert again.returncode == 0
     answer = json.loads(out)
+    # a worker of PySpark may be killed while it prints a traceback about the end of its JVM
+    assert err.decode().endswith(f"note: {ignored_text(answer['ignored'])}\n")
     assert answer["engine"] == "spark"
     assert CASE.differences(Path(answer["image"])) == []
     assert not (folder / "checkpoint-parts").exists()
@@ -56,7 +59,7 @@ def test_a_merge_can_be_repeated_after_a_kill(tmp_path: Path) -> None:
 
 def test_missing_pyspark_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CASE.copy_to(tmp_path / "nn").parent
-    monkeypatch.setattr("pipeline.merge.engine.find_spec", lambda name: None)
+    monkeypatch.setattr("pipeline.libraries.find_spec", lambda name: None)
     code, out, err = run_cli("merge", folder, "--engine", "spark")
     assert (code, out) == (2, "")
     assert "PySpark is not installed" in err

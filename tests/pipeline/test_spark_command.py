@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from unittest import mock
 
@@ -119,9 +120,14 @@ def test_local_masters_have_local_settings(master: str) -> None:
     assert ("spark.driver.host" in found) == ("spark.network.timeout" in found) == (master in {"local", "local[2]"})
 
 
+def _broken(name: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)
+    return module
+
+
 @pytest.mark.parametrize(
-    ("module", "problem"),
-    [(None, "is not installed"), (ModuleType("pyspark"), "cannot be imported: cannot import name")],
+    ("module", "problem"), [(None, "is not installed"), (_broken("pyspark"), "cannot be imported: cannot import name")]
 )
 def test_a_missing_or_broken_pyspark_is_reported_in_one_sentence(module: ModuleType | None, problem: str) -> None:
     with mock.patch.dict(sys.modules, {"pyspark": module}), pytest.raises(PipelineSetupError, match=problem):

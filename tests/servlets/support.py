@@ -104,6 +104,7 @@ def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
             status=lambda: as_json(STATE),
             checkpoint=lambda *, force, wait: TriggerResult(TriggerState.SKIPPED, "none is due"),
             cancel=lambda reason, *, prevent_for: None,
+            save_aside=lambda: TriggerResult(TriggerState.DONE, "saved"),
             live=lambda: ProbeResult(True, "running"),
             ready=lambda: ProbeResult(True, "in step"),
         ),

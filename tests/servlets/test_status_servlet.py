@@ -30,6 +30,7 @@ class Daemon:
             status=lambda: {"role": "secondary", "txid": 9},
             checkpoint=self.trigger,
             cancel=self.cancel,
+            save_aside=lambda: self.result,
             live=lambda: ProbeResult(ok=True, message="running"),
             ready=lambda: self.is_ready,
         )

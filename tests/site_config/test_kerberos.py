@@ -4,6 +4,7 @@ images.
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_login_of_a_secondary() -> None:
         "nn/nn1.example@R": "dfs.namenode.kerberos.principal",
         "sn/snn.example@R": "dfs.secondary.namenode.kerberos.principal",
     }
-    assert found.refused == ""
+    assert found.refusal("hdfs") == ""
 
 
 def test_a_standby_uses_the_login_of_its_namenode() -> None:
@@ -80,7 +81,7 @@ def test_a_standby_uses_the_login_of_its_namenode() -> None:
     assert found.login.keytab == Path("/keys/nn")
     assert found.login.journalnode.principal == "jn/_HOST@R"
     assert list(found.upload_principals) == ["nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"]
-    assert found.refused == ""
+    assert found.refusal("hdfs") == ""
 
 
 def test_keys_of_a_single_namenode_take_precedence() -> None:
@@ -94,12 +95,30 @@ def test_a_standby_on_a_third_host_must_be_listed(monkeypatch: pytest.MonkeyPatc
     third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
     found = read(third, Role.STANDBY)
     assert found.login.principal == "nn/third.example@R"
-    assert found.refused == (
+    assert found.refusal("nn") == (
         "NameNodes accept images from nn/nna.example@R (dfs.namenode.kerberos.principal), "
         "nn/nnb.example@R (dfs.namenode.kerberos.principal), "
         "sn/snn.example@R (dfs.secondary.namenode.kerberos.principal) and from dfs.cluster.administrators (not set), "
         "but not from nn/third.example@R"
     )
+
+
+def test_an_administrator_need_not_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
+    third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
+    found = read({**third, "dfs.cluster.administrators": "hdfs"}, Role.STANDBY)
+    assert (found.refusal("hdfs"), bool(found.refusal("nn"))) == ("", True)
+
+
+@pytest.mark.parametrize(("host", "is_accepted"), [("NN1.example", True), ("third.example", False)])
+def test_without_an_address_a_namenode_expects_the_secondary_on_its_own_host(
+    monkeypatch: pytest.MonkeyPatch, host: str, is_accepted: bool
+) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: host)
+    found = read({**SINGLE, "dfs.namenode.secondary.http-address": "0.0.0.0:9868"})
+    assert found.login.principal == f"sn/{host.lower()}@R"
+    assert list(found.upload_principals) == ["nn/nn1.example@R", "sn/nn1.example@R"]
+    assert (found.refusal("sn") == "") is is_accepted
 
 
 def test_a_standby_serves_namenode_protocol() -> None:
@@ -174,8 +193,10 @@ def test_keys_of_a_server() -> None:
     assert found.rpc == ServiceKey("jn/jn1.example@R", Path("/keys/jn"))
     assert found.http == ServiceKey("HTTP/web1.example@R", Path("/keys/jn"))
     assert (found.secret_file, found.validity, found.open_paths) == (None, 36000.0, frozenset())
+    of_all_pages = {"hadoop.http.authentication.kerberos.keytab": "/h"}
+    assert node(of_all_pages).http == ServiceKey("HTTP/web1.example@R", Path("/h"))
     web = {"dfs.web.authentication.kerberos.principal": "HTTP/_HOST@W", "dfs.web.authentication.kerberos.keytab": "/w"}
-    assert node(web).http == ServiceKey("HTTP/web1.example@W", Path("/w"))
+    assert node({**of_all_pages, **web}).http == ServiceKey("HTTP/web1.example@W", Path("/w"))
     own = {**web, "dfs.journalnode.kerberos.internal.spnego.principal": "*"}
     assert node(own).http == ServiceKey("HTTP/*", Path("/w"))
 
@@ -190,6 +211,15 @@ def test_access_policies_of_a_journal_node() -> None:
     assert policies[Resource.CONTROL].lists == (AccessControlList.parse("dfs.cluster.administrators", "hdfs ops"),)
     admin = node({"hadoop.security.instrumentation.requires.admin": "true"}).policies[Resource.STATE]
     assert (admin.own, len(admin.lists)) == (False, 1)
+
+
+def test_settings_can_be_sent_to_another_process() -> None:
+    """The process that fills the archive receives them."""
+    rules = "RULE:[2:$1@$0]([jn]n@R)s/(.*)@R/hdfs-$1/\nDEFAULT"
+    settings = read({**PAIR, "hadoop.security.auth_to_local": rules}, Role.STANDBY)
+    sent = pickle.loads(pickle.dumps(settings))
+    assert sent == settings
+    assert sent.require_server().rules.short_name("nn/h@R") == "hdfs-nn"
 
 
 def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.ask_tls import ask_files, ask_peer, peers
 from checkpointer.checks.facts import Facts, TlsStep
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.tls_checks import check_tls
 from checkpointer.checks.verdict import CheckVerdict, State
+from checkpointer.errors import TLS_HINT as TRANSFER_TLS_HINT
+from checkpointer.errors import TransferError
 from hadoop_common.configuration import Configuration
 from hadoop_common.tls.reloading import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig, WebAddresses
+from journal.quorum.errors import TLS_HINT, SegmentFetchError
 from journal.quorum.http_source import http_source
+from journal.quorum.node_answers import NodeAnswer, _of_namespace
 from journal.quorum.settings import QuorumSettings
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.cli_runner import run_cli
@@ -64,7 +69,12 @@ def test_a_valid_setup_is_ok(tmp_path: Path, ca: Identity) -> None:
 @pytest.mark.parametrize(
     ("own", "state", "message", "hint"),
     [
-        (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost expired on", "Renew"),
+        (
+            lambda ca: ca.issue(begin=-9, end=-1),
+            State.CRITICAL,
+            "server: our certificate of CN=localhost expired on",
+            "Renew",
+        ),
         (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost is not valid before", "clock"),
         (lambda ca: ca.issue(end=9), State.WARNING, "our certificate is valid for", ""),
         (lambda ca: ca.issue(["else.example"]), State.CRITICAL, "rejects our certificate for localhost", "names"),
@@ -95,6 +105,8 @@ def test_missing_files_and_wrong_passwords_are_named(tmp_path: Path, ca: Identit
     properties["hadoop.security.credential.provider.path"] = f"localjceks://file{tmp_path}/own.p12"
     write_xml(tls.server_file, properties)
     assert "the credential provider" in judged(tls).summary
+    tls.server_file.write_text("<configuration>")
+    assert "as the daemon's user" in judged(tls).hint
     tls.server_file.unlink()
     assert "ssl-server.xml is missing" in judged(tls).summary
 
@@ -128,9 +140,19 @@ def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
         query = f"getimage=1&txid=51&imageFile=IMAGE&storageInfo={INFO.colon_string()}"
         fetched = http_source(QuorumSettings())(f"https://localhost:{port}/imagetransfer?{query}")
         assert bytes(fetched) == OLD_IMAGE.read_bytes()
-    assert "Connection refused" in ask_peer(f"https://localhost:{port}", timeout=600).error
+    stopped = ask_peer(f"https://localhost:{port}", timeout=600)
+    assert ("Connection refused" in stopped.error, "dfs.http.policy" in stopped.hint) == (True, True)
     with serve(make_store(tmp_path / "plain")) as served:
-        assert "uses HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
+        plain = ask_peer(url := f"https://localhost:{served.address[1]}", timeout=600)
+        with pytest.raises(TransferError) as unread:
+            ask_http(url, timeout=600)
+        assert unread.value.hint == TRANSFER_TLS_HINT
+        with pytest.raises(SegmentFetchError) as caught:
+            http_source(QuorumSettings())(f"{url}/getJournal")
+        assert caught.value.hint == TLS_HINT
+        found = _of_namespace(NodeAnswer("jn1:8485"), f"{url}/getJournal", 600)
+        assert ("uses HTTP without TLS" in found.http_fault, found.hint) == (True, TLS_HINT)
+    assert ("uses HTTP without TLS" in plain.error, "certificate" in plain.hint) == (True, True)
 
 
 def test_check_command_reports_invalid_stores(tmp_path: Path, ca: Identity) -> None:

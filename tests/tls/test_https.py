@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer import transfer
-from checkpointer.errors import TransferError
+from checkpointer.errors import TLS_HINT, TransferError
 from checkpointer.transfer import UploadResult
 from hadoop_common.cluster_http import send_request
 from hadoop_common.paced_socket import PacedSocket
@@ -173,6 +173,17 @@ def test_an_untrusted_server_is_reported_in_one_sentence(
                 call(at(served, "localhost"))
             assert expected_message in caught.value.message
             assert "_ssl.c" not in caught.value.message
+            # the server answers, and its address is correct
+            assert caught.value.hint == TLS_HINT
+
+
+@pytest.mark.parametrize(("end", "level", "verb"), [(-1, "ERROR", "expired on"), (9, "INFO", "expires on")])
+def test_an_expired_certificate_is_an_error_in_the_log(
+    tmp_path: Path, ca: Identity, caplog: pytest.LogCaptureFixture, end: int, level: str, verb: str
+) -> None:
+    with caplog.at_level("INFO"):
+        ServerTls(tls_folder(tmp_path, ca.issue(begin=-9, end=end), [ca]))
+    assert [(each.levelname, verb in each.message) for each in caplog.records] == [(level, True)]
 
 
 def test_a_self_signed_certificate_in_the_trust_store_is_accepted(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from checkpointer.daemon.blueprints import daemon_blueprints
 from failover.settings import FailoverSettings
 from failover.status import ControllerFacts, controller_families
 from hadoop_common.configuration import Configuration
-from install.monitoring import alert_names, families
+from install.monitoring import families, rules_text
 from journal_node.config import JournalNodeConfig
 from journal_node.journal_facts import JournalNodeFacts
 from journal_node.journal_metrics import journal_node_families
@@ -68,7 +69,7 @@ def metrics() -> Iterator[str]:
     ]
     for each in found:
         yield f"metric {each.name}{'_total' if each.type == 'counter' else ''} {each.type}"
-    yield from map("alert {}".format, alert_names())
+    yield from map("alert {}".format, re.findall(r"- alert: (\w+)", rules_text()))
 
 
 def report_metrics() -> Iterator[str]:

@@ -98,7 +98,7 @@ class BackupRole(StoredRole):
 
     Args:
         config: settings from the cluster's configuration files.
-        clock: monotonic seconds, used to schedule retries.
+        clock: monotonic seconds, for the times of retries and comparisons of the past.
 
     Raises:
         CheckpointError: the configuration does not name exactly one NameNode.
@@ -176,6 +176,7 @@ class BackupRole(StoredRole):
             lambda: held_images(self._storage.current_folders()),
             lambda last: self._witness(link),
             partial(_newest_image, link),
+            clock=self._clock,
         )
         self._take_storage(link, past, cancelled)
         resources.callback(self._namespace.close)

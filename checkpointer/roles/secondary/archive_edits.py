@@ -2,6 +2,9 @@
 
 If the NameNode saves an image itself, a checkpoint begins with that image, and the edits between our newest image and
 that image are not merged. The archive would have a gap there.
+
+Only memory shows which of these edits are still to be fetched. After a restart, they are derived again before the first
+upload. Until then, the NameNode keeps its image before that image, and thus all edits in between.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ class ArchiveEdits:
     storage: SecondaryStorage
     past: SecondaryPast
     _wanted: _WantedEdits | None = field(init=False, default=None)
+    # whether the edits that the previous process may have wanted are known
+    _is_resumed: bool = field(init=False, default=False)
     # end of the last gap that was logged
     _last_gap: int = field(init=False, default=-1)
     _fault: RecurringFault = field(init=False)
@@ -75,7 +80,26 @@ class ArchiveEdits:
         compared = max(made, default=-1)
         if (before := self._wanted) is not None:
             first, compared = min(first, before.first), min(compared, before.compared)
-        self._wanted = _WantedEdits(first, compared, base_txid, info)
+        self._wanted, self._is_resumed = _WantedEdits(first, compared, base_txid, info), True
+
+    def _resume(self, manifest: Callable[[int], EditLogManifest], extra_edits: int) -> None:
+        """Determine the edits that the previous process may have wanted.
+
+        The NameNode's segments begin `extra_edits` transactions before its older image. All earlier edits were
+        available when this image was made.
+        """
+        if self._is_resumed:
+            return
+        try:
+            images, logs = self.storage.held_images(), manifest(0).logs
+            if len(images) > 1 and logs:
+                # our newest image was made from the image before it
+                base = images[1].txid
+                self._wanted = _WantedEdits(logs[0].first + extra_edits, base, base, self.storage.storage_info())
+        except (HdfsError, OSError) as fault:
+            _LOG.debug("it is not known yet whether the archive needs edits: %s", error_text(fault))
+        else:
+            self._is_resumed = True
 
     def forget(self) -> None:
         """Forget the wanted edits, because our images and edits belong to a lost past."""
@@ -83,18 +107,30 @@ class ArchiveEdits:
         self._fault.forget()
 
     def fetch(
-        self, manifest: Callable[[int], EditLogManifest], witness: Witness, cancelled: Callable[[], bool]
+        self,
+        manifest: Callable[[int], EditLogManifest],
+        witness: Witness,
+        cancelled: Callable[[], bool],
+        *,
+        extra_edits: int,
     ) -> None:
-        """Fetch the wanted segments that are missing, and segments that belong to another past.
+        """Fetch the wanted segments that are missing, and segments that belong to another past, unless our newest image
+        may belong to another past itself.
 
         After a fault or a cancellation, which is only logged, the next call continues.
 
         Args:
             manifest: returns the NameNode's segments from a txid on.
+            extra_edits: number of transactions that the NameNode keeps before its oldest image.
         """
+        self._resume(manifest, extra_edits)
         if self._wanted is None:
             return
         try:
+            images = self.storage.held_images()
+            if images and not self.past.compare(images[0], witness).holds:
+                # the offer of the image reports why
+                return
             self._fetch(self._wanted, manifest, witness, cancelled)
         except (TransferCancelledError, CheckpointCancelledError) as error:
             _LOG.info("edits for the archive will be fetched later: %s", error.message)

@@ -471,7 +471,9 @@ class SecondaryRole:
             StorageError: the NameNode has another namespace, or has lost the image's past; the image is not offered.
             CheckpointCancelledError: `cancelled()` became true during the offer.
         """
-        self._archive_edits.fetch(self._manifest(cancelled), self._witness(cancelled), cancelled)
+        if self._config.archive.directory:
+            extra = self._config.extra_edits_retained
+            self._archive_edits.fetch(self._manifest(cancelled), self._witness(cancelled), cancelled, extra_edits=extra)
         newest = self._storage.latest_image()
         if newest is None or self._config.shadow:
             return

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.roles.role import IN_USE
 from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
@@ -23,6 +22,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from journal.segment_file import EditLogSegment, list_segments
+from node_state.state import IN_USE
 from site_config.keys import CHECKPOINT_DIR
 
 _LOG = logging.getLogger(__name__)

@@ -33,6 +33,7 @@ from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacem
 from checkpointer.roles.standby.lag_watch import LagWatch
 from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
+from checkpointer.roles.standby.save_aside import save_aside
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch
 from checkpointer.set_back.proof import DAMAGE_HINT
@@ -97,7 +98,7 @@ class JournalFollower:
         storage: locked storage of the images.
         images: fetches an image if edits cannot be applied to our image.
         on_start_over: called after the active NameNode's image has replaced our state, which was set aside.
-        clock: monotonic seconds, for the time of the next roll request.
+        clock: monotonic seconds, for the times of roll requests and comparisons of the past.
 
     Attributes:
         namespace: the warm namespace; other threads may only read it (`WarmNamespace.reading`).
@@ -130,6 +131,7 @@ class JournalFollower:
             lambda: held_images(storage.current_folders()),
             lambda last: JournalWitness(source, nodes, last),
             nodes.active_image_txid,
+            clock=clock,
         )
         self._on_start_over = on_start_over
         self._start_over_limiter = StartOverLimiter(clock)
@@ -263,6 +265,15 @@ class JournalFollower:
             if rollback:
                 self._tailer.rollback_made()
         return result
+
+    def save_aside(self, observer: Observer) -> list[Path]:
+        """Save the namespace in memory without new edits (`checkpointer.roles.standby.save_aside`).
+
+        Raises:
+            CheckpointError, StorageError: no image could be made.
+        """
+        with self._exclusive(observer.cancelled):
+            return save_aside(self._warm, self._storage, observer)
 
     def _follow(self) -> bool | None:
         """Apply present edits. Return whether they could be read and applied; None if this was not attempted or was

@@ -252,6 +252,9 @@ class StandbyRole(StoredRole):
         purge(self.image_folders(), [], self._config, rollback=result.rollback)
         return result
 
+    def save_aside(self, observer: Observer) -> list[Path]:
+        return self._follower.save_aside(observer)
+
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         """Offer the pending rollback image of a rolling upgrade, then the newest image, to each NameNode that is due.
 

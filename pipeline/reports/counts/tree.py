@@ -24,8 +24,8 @@ from pipeline.reports.counts.grouping import (
     with_columns,
 )
 from pipeline.reports.counts.namespace import DIMENSIONS, MEASURES, OF_FILES, PARTS, merge_counts
+from pipeline.reports.model import FULL, NEARLY_FULL
 
-FULL, NEARLY_FULL = "used up", "nearly used up"
 """Levels of quotas."""
 
 HEAP_BYTES = 150

@@ -175,6 +175,13 @@ def test_hint_for_a_failing_journal_node_does_not_say_reformat(fault: str, hint:
     assert "reformatted" not in outcome.hint
 
 
+def test_a_journal_node_that_refuses_our_login_is_not_repaired() -> None:
+    refusing = NodeAnswer("jn1:8485", fault="AuthorizationException: …", hint="Call as nn/h@R.")
+    journal = JournalFacts(place="qjournal://…", nodes=(refusing, node(2), node(3)))
+    (outcome,) = perform([BY_NAME["journalnodes"]], facts(journal=journal), Thresholds())
+    assert (outcome.verdict.state, outcome.hint) == (State.WARNING, "Call as nn/h@R.")
+
+
 @pytest.mark.parametrize(
     ("nodes", "state", "summary"),
     [

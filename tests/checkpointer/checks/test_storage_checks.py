@@ -120,6 +120,13 @@ def test_storage_check_before_the_first_image() -> None:
         assert decide("storage", directories=(new,)).hint.startswith(start)
 
 
+def test_storage_check_after_the_directories_were_removed_under_a_running_daemon() -> None:
+    """Without a directory, the check cannot find out whether a daemon is running."""
+    found = decide("storage", directories=(directory(OTHER, StorageState.MISSING),))
+    assert found.summary == "no image yet"
+    assert "If it is already running, `checkpointer status`" in found.hint
+
+
 def test_storage_hint_is_that_of_the_worst_problem() -> None:
     denied: Observation[StorageDirectory] = Observation(error="cannot be read", hint="Check its permissions.")
     cut, gone = directory(unusable=("a: cut",)), directory(OTHER, listing=denied)

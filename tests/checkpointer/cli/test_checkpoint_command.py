@@ -11,10 +11,12 @@ import requests
 
 import checkpointer.transfer.uploader as uploader_module
 from checkpointer.errors import TransferError
+from image_format.reader import ImageFile
 from namenode_stub.node import NameNodeStub
 from servlets.change_guard import ChangeGuard
 from tests.checkpointer.cli.standby_cluster import Cluster, daemon, write_edits
 from tests.cli_runner import run_cli
+from tests.namenode_stub.stub_support import wait_until
 from tests.site_files import write_site
 from tests.web_server import QuietHandler, web_server
 
@@ -75,6 +77,21 @@ def test_cancellation_blocks_checkpoints_until_revoked(cluster: Cluster, stub: N
         assert (answer["state"], answer["seconds"]) == ("done", 0)
         assert answer["message"] == "no checkpoint is running, and the next checkpoint may begin immediately"
         assert cluster.checkpoint("--force").out == f"checkpoint at txid {last}\n"
+
+
+def test_namespace_of_a_standby_is_saved_aside(cluster: Cluster, stub: NameNodeStub) -> None:
+    with daemon(cluster):
+        last = write_edits(stub, "a")
+        url = f"{cluster.ports.daemon_url}/status"
+        wait_until("the edits to be applied", lambda: requests.get(url, timeout=600).json()["appliedTxid"] >= last)
+        outcome = cluster.checkpoint("--save-aside")
+        assert (outcome.code, outcome.err) == (0, "")
+        path = Path(outcome.out.removeprefix("the namespace in memory is saved in ").rstrip())
+        with ImageFile.open(path) as image:
+            assert image.txid >= last
+        again = json.loads(cluster.checkpoint("--save-aside", "--json").out)["paths"]
+        assert [Path(each).name for each in again] == [path.name]
+        assert cluster.checkpoint("--save-aside", "--force").code == 2
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from checkpointer.storage.inspector import list_images
 from hadoop_common.image_servlet import DIGEST_HEADER, NAME_HEADER
 from namenode_stub.node import NameNodeStub
+from namenode_stub.ports import free_port
 from tests.checkpointer.cli.standby_cluster import Cluster, answers, process, write_edits
 from tests.cli_runner import run_cli
 from tests.namenode_stub.stub_support import wait_until
@@ -39,6 +40,25 @@ def test_start_warns_of_a_codec_that_a_namenode_may_lack(
     monkeypatch.setattr("checkpointer.daemon.process.run_role", lambda *_, **__: None)
     assert run_cli("run", "--conf", tmp_path, "--role", "secondary").code == 0
     assert ("dfs.image.compression.codec: A NameNode reads Lz4Codec only with lz4-java" in caplog.text) == warns
+
+
+def test_the_daemon_starts_while_a_login_waits_for_a_kdc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {
+        "fs.defaultFS": "hdfs://127.0.0.1:1",
+        "dfs.namenode.checkpoint.dir": str(tmp_path),
+        "hadoop.security.authentication": "kerberos",
+        "dfs.namenode.kerberos.principal": "nn/_HOST@R",
+        "dfs.secondary.namenode.kerberos.principal": "sn/_HOST@R",
+        "dfs.secondary.namenode.keytab.file": "/keys/sn",
+    }
+    monkeypatch.setattr("os.umask", lambda mask: 0)
+    monkeypatch.setattr("checkpointer.cli.run_command.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("checkpointer.cli.run_command._log_in", lambda _: None)
+    # the role and the login wait for each other
+    met = threading.Barrier(2)
+    monkeypatch.setattr("checkpointer.daemon.process.run_role", lambda *_, **__: met.wait(600))
+    monkeypatch.setattr("checkpointer.cli.run_command._try_web_logins", lambda *_: met.wait(600))
+    assert run_cli("run", "--conf", write_site(tmp_path, settings), "--role", "secondary").code == 0
 
 
 def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNodeStub, tmp_path: Path) -> None:
@@ -134,7 +154,9 @@ def test_faulty_configuration_lists_all_its_faults(tmp_path: Path, command: str)
         "dfs.namenode.checkpoint.txns": "0",
         "dfs.namenode.num.checkpoints.retained": "perhaps",
     }
-    outcome = run_cli(command, "--conf", write_site(tmp_path, values), "--role", "standby")
+    # a daemon may listen at the default port of this host
+    address = {"dfs.namenode.secondary.http-address": f"127.0.0.1:{free_port()}"}
+    outcome = run_cli(command, "--conf", write_site(tmp_path, values | address), "--role", "standby")
     assert outcome.code == 2
     for key in [*values, "dfs.namenode.shared.edits.dir"]:
         assert key in outcome.err

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from checkpointer.cli.run_command import _checks, _verify
-from checkpointer.daemon import alarm_marks
+from checkpointer.daemon import alarm_marks, child_process
 from checkpointer.daemon.alarm_marks import ACKNOWLEDGEMENTS, SILENCES, AlarmAcknowledgements, AlarmSilences
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
@@ -65,7 +65,7 @@ def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
     ("code", "out", "err", "why"),
     [
         (-9, "", "", "code -9 and no result: no message"),
-        (1, "", "Traceback\nMemoryError\n", "code 1 and no result: MemoryError"),
+        (1, "", "Traceback\\nMemoryError\\n", "code 1 and no result: MemoryError"),
         (2, '{"error": "hdfs-site.xml is no XML", "code": 2}', "", "code 2 and no result: hdfs-site.xml is no XML"),
     ],
 )
@@ -73,10 +73,16 @@ def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
 def test_verification_without_a_result_gives_the_reason(
     code: int, out: str, err: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), code, out, err))
+    lowered: list[int] = []
+    monkeypatch.setattr(child_process, "lower_session_priority", lambda _, niceness: lowered.append(niceness))
+    end = f"exit {code}" if code >= 0 else f"kill {code} $$"
+    (interpreter := tmp_path / "interpreter").write_text(f"#!/bin/sh\nprintf '{out}'; printf '{err}' >&2; {end}\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
     (row,) = _verify(tmp_path, Role.STANDBY)
     assert (row.state, row.summary) == ("UNKNOWN", f"the verification exited with {why}")
     assert f"check --conf {tmp_path}" in row.hint
+    assert lowered == [10]
 
 
 def test_silence_survives_a_restart_and_expires(role: StoredRole, service: CheckpointService, clock: Clock) -> None:

@@ -263,6 +263,19 @@ def test_image_is_confirmed_again_for_another_history(
         assert len(confirmed) == count
 
 
+def test_a_bug_does_not_stop_the_archive_without_an_alarm(
+    process: ArchiveProcess, nn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(message: object) -> bytes:
+        raise AttributeError("it cannot be pickled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("checkpointer.daemon.archive_process.pickle.dumps", failing)
+        process.feed(FolderRole(nn))
+        wait_until("the alarm", lambda: "it cannot be pickled" in "".join(process.alarms()))
+    wait_until("the next process", lambda: state_of(process).running)
+
+
 def test_no_process_without_an_archive(nn: Path) -> None:
     process = ArchiveProcess(standby_config())
     process.offer(FolderRole(nn))

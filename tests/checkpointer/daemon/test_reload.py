@@ -156,6 +156,14 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
     return CheckpointConfig.from_configuration(Configuration.from_mapping(given, {"USER": "hdfs"}), role)
 
 
+_KERBEROS = {
+    "hadoop.security.authentication": "kerberos",
+    "dfs.namenode.kerberos.principal": "nn/_HOST@R",
+    "dfs.secondary.namenode.kerberos.principal": "sn/_HOST@R",
+    "dfs.secondary.namenode.keytab.file": "/keys/sn",
+}
+
+
 @pytest.mark.parametrize(
     ("before", "now", "changed", "kept"),
     [
@@ -196,6 +204,13 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         ),
         ({"hadoop.tmp.dir": "/a"}, {"hadoop.tmp.dir": "/b"}, [], ["hadoop.tmp.dir /a → /b"]),
         ({"dfs.blocksize": "1"}, {"dfs.blocksize": "2"}, [], []),
+        # the rules take effect, and the object that contains them reports that
+        (
+            _KERBEROS,
+            {**_KERBEROS, "hadoop.security.auth_to_local": "RULE:[2:$1]", "hadoop.rpc.protection": "privacy"},
+            [],
+            ["hadoop.rpc.protection authentication → privacy"],
+        ),
         # an explicit default and another unit are not changes
         (
             {"dfs.namenode.checkpoint.check.period": "60"},

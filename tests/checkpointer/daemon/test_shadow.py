@@ -14,6 +14,7 @@ import pytest
 
 import checkpointer.daemon.shadow as shadow_module
 import checkpointer.roles.secondary.set_back as set_back_module
+from checkpointer.daemon import child_process
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.set_back.provenance import image_md5, write_provenances
@@ -105,6 +106,16 @@ def shadow(node: NamenodeDouble, tmp_path: Path) -> Iterator[Shadow]:
 def end_segments(node: NamenodeDouble) -> None:
     """Request a roll, as another checkpointer does."""
     node.roll()
+
+
+def await_comparison(node: NamenodeDouble, shadow: Shadow, *, made: bool) -> None:
+    """Let an image of the NameNode wait for its comparison; `made`: with our newest image, at the same transaction."""
+    end_segments(node)
+    shadow.secondary.checkpoint()
+    node.save_namespace()
+    if not made:
+        end_segments(node)
+    shadow.secondary.checkpoint()
 
 
 def damage(node: NamenodeDouble) -> None:
@@ -283,10 +294,7 @@ def test_killed_comparison_leaves_no_files(
 
 
 def test_failed_comparison_is_retried_after_a_wait(node: NamenodeDouble, shadow: Shadow) -> None:
-    end_segments(node)
-    shadow.secondary.checkpoint()
-    node.save_namespace()
-    shadow.secondary.checkpoint()
+    await_comparison(node, shadow, made=True)
     node.faults["look-image"] = 500
     with pytest.raises(Exception, match="500"):
         shadow.compare()
@@ -303,12 +311,7 @@ def test_comparison_does_not_begin_without_space(
     node: NamenodeDouble, shadow: Shadow, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The NameNode's image and a merge need space that no checkpoint in progress occupies."""
-    end_segments(node)
-    shadow.secondary.checkpoint()
-    node.save_namespace()
-    if not made:
-        end_segments(node)
-    shadow.secondary.checkpoint()
+    await_comparison(node, shadow, made=made)
     folder = shadow.secondary.folder
     (folder / checkpoint_name(99)).write_bytes(bytes(8 << 20))
     asked, present = len(node.steps), shutil.disk_usage(folder)
@@ -326,12 +329,7 @@ def test_comparison_does_not_begin_without_space(
 def test_comparison_leaves_the_space_that_a_checkpoint_in_progress_still_needs(
     node: NamenodeDouble, shadow: Shadow, made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end_segments(node)
-    shadow.secondary.checkpoint()
-    node.save_namespace()
-    if not made:
-        end_segments(node)
-    shadow.secondary.checkpoint()
+    await_comparison(node, shadow, made=made)
     folder = shadow.secondary.folder
     sizes = [path.stat().st_size for path in folder.glob("fsimage_*") if path.suffix != ".md5"]
     present, free = shutil.disk_usage(folder), MIN_FREE_SPACE + 2 * min(sizes) - 1
@@ -358,11 +356,11 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 def test_comparison_process_has_a_low_priority(command: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     lowered: list[tuple[int, int]] = []
-    monkeypatch.setattr(shadow_module, "lower_session_priority", lambda *values: lowered.append(values))
+    monkeypatch.setattr(child_process, "lower_session_priority", lambda *values: lowered.append(values))
     command('echo $$ $(nice) "$@"')
     code, output, _ = shadow_module._run(["diff"], lambda: False)
     process, niceness, *words = output.split()
-    assert (code, words) == (0, ["-m", "checkpointer", "image", "diff"])
+    assert (code, words) == (0, ["-P", "-m", "checkpointer", "image", "diff"])
     assert int(niceness) == min(19, os.nice(0) + 10)
     assert lowered == [(int(process), 10)]
 

@@ -229,7 +229,7 @@ def test_request_waits_while_edits_are_applied(warm: WarmNamespace, monkeypatch:
     editor = threading.Thread(target=warm.apply, args=(edits,))
     with live.reading(0) as browser:
         editor.start()
-        wait_until("the edits wait", lambda: warm.gate.changes_waiting == 1)
+        wait_until("the edits wait", lambda: len(warm.gate._changes) == 1)
         browser.pause()
         assert isinstance(browser, LiveBrowser)
         assert browser.txid == edits[-1].txid

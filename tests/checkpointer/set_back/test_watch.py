@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from checkpointer.set_back.proof import PastFinding
 from checkpointer.set_back.watch import PastWatch
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
+from journal.errors import CorruptOpError
+from journal.operation import EditOp
 from tests.checkpointer.purge_support import processes
+from tests.checkpointer.service_support import Clock
 from tests.checkpointer.set_back_model import ModelSegment
 from tests.checkpointer.set_back_support import OURS, Provenances, Witness, apply, chmod, delete, noted, segment
 
@@ -103,3 +106,31 @@ def test_image_gets_its_provenance_once_a_namenode_answers() -> None:
     assert watch.check(deep=True).holds
     # none of the segments up to the image is identifying, so the image itself is the proof
     assert store.of("aa") == Provenance((), IMAGE, life=("nn", 2))
+
+
+class Damaged(ModelSegment):
+    """A segment that was damaged after it was applied."""
+
+    def read(self, from_txid: int) -> Iterator[EditOp]:
+        raise CorruptOpError("damaged", file=self.name, offset=0)
+
+
+def test_damage_is_confirmed_although_the_bounds_remain_equal() -> None:
+    """Only the check before an image reads the segments; the tails in between compare bounds."""
+    clock, image = Clock(), ImageId(0, "aa")
+    applied = [segment(1, delete(2)), segment(4, delete(5))]
+    witness = Witness(applied, 6, {0: "aa"}, life=1)
+    store = Provenances("aa", Provenance((), None))
+    watch = PastWatch(noted(*applied), store, lambda: [image], lambda last: witness, lambda: 6, clock=clock)
+    assert watch.check(deep=True).holds
+    # the NameNode is restarted, and has purged the image from which we started
+    witness.present, witness.images, witness.life = (
+        [Damaged(each.first, each.ops, False) for each in applied],
+        {6: "bb"},
+        2,
+    )
+    assert watch.check(deep=False).holds
+    assert watch.check(deep=True).finding is PastFinding.UNKNOWN
+    assert watch.check(deep=False).finding is PastFinding.UNKNOWN
+    clock.now += 10
+    assert watch.check(deep=False).finding is PastFinding.SILENT

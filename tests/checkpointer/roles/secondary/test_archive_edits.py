@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from checkpointer.roles.secondary.fetch import Fetcher
 from checkpointer.set_back.proof import set_back
 from checkpointer.transfer import download_segment
 from checkpointer.transfer.common import TransferCancelledError
-from hadoop_common.errors import StorageError
+from engine.observer import SilentObserver
+from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import RpcConnectionError
@@ -60,6 +62,26 @@ def test_edits_before_an_image_of_the_namenode_are_fetched_for_the_archive(
         assert not list(node.folder.glob(segment_name(89, 0)[:25] + "*"))
         assert not has_gap(segment_names(secondary.folder))
         assert node.steps.index("segment-89") < max(at for at, step in enumerate(node.steps) if step == "upload")
+
+
+def test_edits_for_the_archive_are_fetched_after_a_kill_before_the_upload(node: NamenodeDouble, tmp_path: Path) -> None:
+    """Neither our files nor the memory of the process show any longer which edits are missing."""
+    changes = {"dfs__namenode__num__extra__edits__retained": "0", **archived(tmp_path)}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        done(secondary)
+        node.save_namespace()
+        secondary.role.checkpoint(SilentObserver())
+        assert segment_names(secondary.folder)[0] > segment_name(111, 0)[:25]
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        offers = secondary.role.upload(lambda: False, lambda: None, force=True)
+        assert [each.result for each in offers] == ["SUCCESS"]
+        assert not list(node.folder.glob(segment_name(89, 0)[:25] + "*"))
+        names = segment_names(secondary.folder)
+        assert names[0].startswith(segment_name(89, 0)[:25])
+        assert not has_gap(names)
+        node.steps.clear()
+        done(secondary)
+        assert "segment-89" not in node.steps
 
 
 @pytest.mark.parametrize("why", ["no archive", "purged", "fault", "no manifest"])
@@ -170,6 +192,27 @@ def test_edits_for_the_archive_are_not_mixed_with_a_lost_past(
         secondary.role._guard.start_over(set_back("the edits differ"))
         node.steps.clear()
         assert list(secondary.role.upload(lambda: False, lambda: None, force=True)) == []
+        assert not any(step.startswith("segment") for step in node.steps)
+        assert segment_names(secondary.folder) == ours
+
+
+def test_edits_for_the_archive_after_a_kill_are_not_mixed_with_a_lost_past(
+    node: NamenodeDouble, tmp_path: Path
+) -> None:
+    """The NameNode was set back while the node was down, and has newer transactions than our image."""
+    changes = {"dfs__namenode__num__extra__edits__retained": "0", **archived(tmp_path)}
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        done(secondary)
+        node.save_namespace()
+        secondary.role.checkpoint(SilentObserver())
+        ours = segment_names(secondary.folder)
+    node.set_back(200)
+    node.roll_edit_log()
+    node.steps.clear()
+    with Secondary.of(tmp_path, node, **changes) as secondary:
+        secondary.role.prepare()
+        with suppress(HdfsError):
+            list(secondary.role.upload(lambda: False, lambda: None, force=True))
         assert not any(step.startswith("segment") for step in node.steps)
         assert segment_names(secondary.folder) == ours
 
