@@ -71,10 +71,17 @@ def test_the_early_process_ends_with_the_command_if_unused(early: psutil.Process
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_a_command_that_a_signal_ends_leaves_no_folder(tmp_path: Path) -> None:
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder in which the path of a socket is not too long."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_a_command_that_a_signal_ends_leaves_no_folder(short_folder: Path) -> None:
     code = "from pipeline.python_daemon import start_early\nwith start_early(): print(flush=True); input()"
     command = [sys.executable, "-c", code]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, "TMPDIR": str(short_folder)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -82,7 +89,7 @@ def test_a_command_that_a_signal_ends_leaves_no_folder(tmp_path: Path) -> None:
         process.terminate()
     with suppress(psutil.NoSuchProcess):
         early.wait(60)
-    assert not list(tmp_path.iterdir())
+    assert not list(short_folder.iterdir())
 
 
 def test_sparks_own_process_serves_if_the_early_one_was_killed(early: psutil.Process) -> None:
