@@ -17,7 +17,13 @@ from hadoop_common.cluster_http import HttpAnswer, send_request
 from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_common.names import SegmentName
 from hadoop_rpc.client import NO_RETRY
-from hadoop_rpc.errors import AuthenticationRequiredError, KerberosError, RpcConnectionError, RpcError
+from hadoop_rpc.errors import (
+    AccessControlError,
+    AuthenticationRequiredError,
+    KerberosError,
+    RpcConnectionError,
+    RpcError,
+)
 from hadoop_rpc.ha_protocol import HAServiceClient
 from hadoop_rpc.kerberos import PROCESS
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -48,7 +54,8 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
             except RpcError as found:
                 fault = found
         # the check has a better hint for a NameNode that does not answer
-        return Observation(error=fault.message, hint="" if isinstance(fault, RpcConnectionError) else fault.hint)
+        hint = "" if isinstance(fault, RpcConnectionError) else fault.hint
+        return Observation(error=fault.message, hint=hint, refused=isinstance(fault, AccessControlError))
 
     limits = {"user": user, "timeout": timeout, "connect_timeout": timeout, "retry": NO_RETRY}
     with NamenodeClient(*address, **limits) as client, HAServiceClient(*address, **limits) as ha:  # type: ignore[arg-type]

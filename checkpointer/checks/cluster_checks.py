@@ -43,17 +43,22 @@ def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that the NameNodes answer both RPC calls and HTTP requests, and use all their storage directories.
 
     While at least one of several NameNodes answers, the state is at most WARNING, because another NameNode may be down
-    for maintenance. The state is CRITICAL if the active NameNode has no directory for images.
+    for maintenance. The state is CRITICAL if the active NameNode has no directory for images. It is UNKNOWN if all
+    NameNodes answer, but refuse this user.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
     details = [line for node in facts.namenodes for line in _reachability(node)]
     metric = Metric("namenodes", len(well))
     failed, lost = _failed_directories(facts)
-    summary = "; ".join([f"{len(well)} of {total} reachable by RPC and HTTP", *lost])
+    refused = [node for node in facts.namenodes if node.last_txid.refused and node.beans.value is not None]
+    refusals = [f"{len(refused)} of {total} refuse the queries of this user"] if refused else []
+    summary = "; ".join([f"{len(well)} of {total} reachable by RPC and HTTP", *refusals, *lost])
     if len(well) == total:
         return CheckVerdict(failed, summary, tuple(details), (metric,), _DIRECTORY_HINT if lost else "")
     state = State.WARNING if well else State.CRITICAL
+    if len(well) + len(refused) == total:
+        state = State.UNKNOWN
     hints = (node.last_txid.hint if node.last_txid.value is None else node.beans.hint for node in facts.namenodes)
     hint = next(filter(None, hints), "")
     return CheckVerdict(worst([state, failed]), summary, tuple(details), (metric,), hint)

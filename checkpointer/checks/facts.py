@@ -26,12 +26,14 @@ class Observation(Generic[T_co]):
     Attributes:
         late: whether the error is a timeout, so that the server or disk may be healthy.
         hint: the next step for `error`, "" if unknown.
+        refused: whether the server answered, but refused the query to this user.
     """
 
     value: T_co | None = None
     error: str = ""
     late: bool = False
     hint: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

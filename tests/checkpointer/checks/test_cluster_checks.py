@@ -53,6 +53,14 @@ def test_namenode_check(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
     assert len(found.details) == 2 * len(nodes)
 
 
+def test_namenode_that_refuses_this_user_is_not_down() -> None:
+    refused: Observation[int] = Observation(error="Access denied", hint="Run it as the daemon's user.", refused=True)
+    found = decide("namenode", namenodes=(namenode(1, last_txid=refused),))
+    assert (found.state, found.hint) == (State.UNKNOWN, "Run it as the daemon's user.")
+    assert found.summary == "0 of 1 reachable by RPC and HTTP; 1 of 1 refuse the queries of this user"
+    assert decide("namenode", namenodes=(namenode(1, last_txid=refused, beans=DOWN),)).state is State.CRITICAL
+
+
 def stored(used: int, *failed: str, images: bool = True) -> Observation[NameDirectories]:
     return Observation(NameDirectories(used=used, failed=failed, images=images))
 
