@@ -148,7 +148,7 @@ def is_tls_fault(fault: BaseException) -> bool:
 
 
 def _causes(fault: BaseException) -> list[BaseException]:
-    """Return `fault` and the errors behind it, nearest first."""
+    """Return `fault` and its causes, nearest first."""
     chain = [fault]
     for each in chain:
         behind = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)

@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Self
 
 from google.protobuf.message import Message
@@ -23,6 +24,7 @@ from hadoop_rpc.client_state import (
     NegotiationStep,
 )
 from hadoop_rpc.errors import KerberosError, RpcConnectionError, RpcError, RpcProtocolError, RpcTimeoutError
+from hadoop_rpc.login_settings import BINDS_ANY_ADDRESS
 from hadoop_rpc.security import ClientSecurity
 
 _LOG = logging.getLogger(__name__)
@@ -250,14 +252,25 @@ class ClientLink:
 
 def _connect(address: tuple[str, int], timeout: float, own_host: str) -> socket.socket:
     """Connect from the address of `own_host` if this host has that address and it reaches the server."""
-    if own_host:
+    # /etc/hosts may give this host's name a loopback address, from which no other host can be reached
+    if own_host and (not _is_loopback(own_host) or _is_loopback(address[0])):
         try:
             return socket.create_connection(address, timeout, (own_host, 0))
-        except (ConnectionRefusedError, TimeoutError):
+        except ConnectionRefusedError:
             raise
+        except TimeoutError as fault:
+            raise TimeoutError(f"timed out, from the address of {own_host} ({BINDS_ANY_ADDRESS.name})") from fault
         except OSError as fault:
             _LOG.debug("no connection to %s from %s: %s", address, own_host, fault)
     return socket.create_connection(address, timeout)
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether the first address of `host` is a loopback address; False if the host is unknown."""
+    try:
+        return ip_address(socket.getaddrinfo(host, None)[0][4][0]).is_loopback
+    except (OSError, ValueError):
+        return False
 
 
 def _open(peer: socket.socket, state: ClientConnection, address: str) -> None:

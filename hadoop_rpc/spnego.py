@@ -30,6 +30,11 @@ _OPEN_HINT = (
     f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login. With {SENDS_USER_NAME.name}=true, the "
     "checkpointer also sends user.name."
 )
+_REFUSED_HINT = (
+    "If the reason concerns the token, check that the clocks of both hosts agree (NTP), and that the keytab of the web "
+    "server contains the current key of HTTP/HOST. If it concerns anonymous requests, the web server does not use "
+    "Kerberos: set hadoop.http.authentication.type to kerberos in the core-site.xml of all NameNodes and JournalNodes."
+)
 _NAMED_HINT = (
     "The web server does not use Kerberos and identifies us only by user.name. Check that it sends images to our "
     "principal, or add the principal to dfs.cluster.administrators."
@@ -99,6 +104,9 @@ class Spnego:
             return
         if self.ignored and login.sends_user_name:
             self.hint = _NAMED_HINT if status in _REFUSED else ""
+        elif self.ignored and status == HTTPStatus.FORBIDDEN:
+            # AuthenticationFilter answers both an invalid token and an anonymous request in this way
+            self.hint = _REFUSED_HINT
         elif self.ignored and (status in _REFUSED or status in _WITHOUT_USER):
             self.hint = _OPEN_HINT
         if status in _REFUSED:

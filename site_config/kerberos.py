@@ -21,6 +21,7 @@ from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.journal_protocol import JOURNAL_PROTOCOL
 from hadoop_rpc.kerberos_login import KerberosLogin
+from hadoop_rpc.keytab import keys_of
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.principals import ServerPrincipal, names_host, with_host
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
@@ -293,11 +294,10 @@ def _server_kerberos(
     if not spnego or spnego.startswith("${"):
         spnego = f"HTTP/_HOST@{realm}"
     web = "HTTP/*" if spnego == "*" else with_host(spnego, _named(web_host) if names_host(spnego) else "")
-    web_keytab = own_keys.WEB_KEYTAB.read(settings) or own_keys.HTTP_KEYTAB.read(settings)
     secret = own_keys.SIGNATURE_SECRET.read(settings)
     return ServerKerberos(
         rpc=key,
-        http=ServiceKey(web, Path(web_keytab or key.keytab)),
+        http=ServiceKey(web, _web_keytab(settings, web, key.keytab)),
         protections=protections,
         rules=_name_rules(settings),
         policies=_policies(settings, kind, upload_principals),
@@ -305,6 +305,22 @@ def _server_kerberos(
         validity=own_keys.TOKEN_VALIDITY.read(settings),
         open_paths=frozenset(own_keys.ENDPOINT_WHITELIST.read(settings)),
     )
+
+
+def _web_keytab(settings: Configuration, principal: str, own: Path) -> Path:
+    """Return the keytab with the key of the web server's `principal`; `own` is the keytab of the process."""
+    if configured := own_keys.WEB_KEYTAB.read(settings):
+        return Path(configured)
+    # Only some web servers of Hadoop 3.3 and newer use this key, so its file may lack the principal. Hadoop's default
+    # refers to a Java property.
+    others = own_keys.HTTP_KEYTAB.read(settings)
+    if not others or others.startswith("${"):
+        return own
+    try:
+        keys_of(principal, own)
+    except KerberosSetupError:
+        return Path(others)
+    return own
 
 
 def _name_rules(settings: Configuration) -> NameRules:

@@ -60,14 +60,15 @@ WEB_KEYTAB = ConfigKey(
     "dfs.web.authentication.kerberos.keytab",
     "",
     text("file"),
-    "Keytab of web servers. Unset: hadoop.http.authentication.kerberos.keytab.",
+    "Keytab of web servers. Unset: the keytab of the process if it contains HTTP/host, otherwise "
+    "hadoop.http.authentication.kerberos.keytab.",
 )
 HTTP_KEYTAB = ConfigKey(
     "hadoop.http.authentication.kerberos.keytab",
     "",
     text("file"),
-    "Keytab of web servers if dfs.web.authentication.kerberos.keytab is unset. If both are unset, the keytab of the "
-    "process, which must then also contain HTTP/host.",
+    "Keytab of web servers if dfs.web.authentication.kerberos.keytab is unset and the keytab of the process does not "
+    "contain HTTP/host.",
 )
 ENDPOINT_WHITELIST = ConfigKey(
     "hadoop.http.authentication.kerberos.endpoint.whitelist",

@@ -96,7 +96,10 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
             ) from fault
         made[0].check(answer.status, answer.challenges)
         if made[0].hint:
-            raise RpcError(f"HTTP {answer.status}: the server does not use Kerberos", hint=made[0].hint)
+            what = "the server does not use Kerberos"
+            if answer.status == HTTPStatus.FORBIDDEN:
+                what = reason_of(answer.status, answer.reason, answer.content)
+            raise RpcError(f"HTTP {answer.status}: {what}", hint=made[0].hint)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             hint = "Check the server's log for the reason: often its clock or its keytab is wrong."
             raise RpcError("the server refused the token (HTTP 401)", hint=hint)

@@ -205,7 +205,7 @@ class ArchiveProcess:
             except Exception as fault:
                 # without this thread, the archive would lack edits without an alarm
                 _LOG.exception("the archive cannot be filled because of a bug")
-                end = str(fault)
+                end = str(fault) or type(fault).__name__
                 self._kill()
             # a new process does not know the branch for which the role confirmed the image
             self._forget_image()

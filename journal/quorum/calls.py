@@ -196,8 +196,9 @@ def quorum_error(ask: QuorumRound[T], tally: Tally[T], txid: int | None) -> Quor
     kind = WriterFencedError if any(map(is_fenced, tally.faults.values())) else QuorumError
     unformatted = [fault for fault in tally.faults.values() if isinstance(fault, JournalNotFormattedError)]
     # nodes that refuse our login are available
-    refused = (each.hint for each in tally.faults.values() if isinstance(each, NotAuthorizedError | KerberosError))
-    hint = "" if kind is WriterFencedError else next(refused, ask.hint)
+    refused = [each.hint for each in tally.faults.values() if isinstance(each, NotAuthorizedError | KerberosError)]
+    hint = refused[0] if refused and len(tally.answers) + len(refused) >= ask.need else ask.hint
+    hint = "" if kind is WriterFencedError else hint
     return kind(
         f"{ask.call.name}: {counted}; {'; '.join(reasons)}",
         faults=tally.faults,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.keytab import KeytabEntry, parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
 from hadoop_rpc.tickets import TicketCaches
+from tests.hadoop_rpc.keytabs import keytab_of
 
 NAMENODE = ServerPrincipal("dfs.namenode.kerberos.principal", "nn/_HOST@R")
 LOGIN = KerberosLogin("sn/h@R", Path("/nowhere"), NAMENODE, NAMENODE)
@@ -63,23 +63,6 @@ def test_any_text_is_a_valid_pattern(pattern: str) -> None:
 
 
 # ---- keytabs ----
-
-
-def _text(value: str) -> bytes:
-    return struct.pack(">H", len(value.encode())) + value.encode()
-
-
-def keytab_of(*entries: KeytabEntry, wide: bool = True) -> bytes:
-    """Make a keytab as MIT's tools do, with a hole before each entry; `wide` adds 32-bit versions after the keys."""
-    result = b"\x05\x02"
-    for entry in entries:
-        name, _, realm = entry.principal.rpartition("@")
-        parts = name.split("/")
-        body = struct.pack(">H", len(parts)) + _text(realm) + b"".join(map(_text, parts))
-        body += struct.pack(">IIBH", 1, 1700000000, entry.version & 0xFF, entry.encryption) + _text("k" * 16)
-        body += struct.pack(">I", entry.version) if wide else b""
-        result += struct.pack(">i", -3) + b"old" + struct.pack(">i", len(body)) + body
-    return result
 
 
 _ENTRIES = st.lists(

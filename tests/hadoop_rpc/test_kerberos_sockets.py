@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 
 from hadoop_rpc.client import NO_RETRY, RpcClient
-from hadoop_rpc.errors import LoginRefusedError
+from hadoop_rpc.errors import LoginRefusedError, RpcConnectionError
 from hadoop_rpc.framing import DelimitedReader, delimited, frame
+from hadoop_rpc.login_settings import BINDS_ANY_ADDRESS
 from hadoop_rpc.proto import ha_service_pb2 as ha
 from hadoop_rpc.proto import rpc_pb2 as pb
 from hadoop_rpc.security import Protection
@@ -98,3 +99,21 @@ def test_a_connection_comes_from_the_address_of_our_principals_host(own_host: st
     with scripted(serve) as address, client(address, FakeSecurity(own_host=own_host)) as rpc:
         rpc.call("a", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
     assert callers == [seen]
+
+
+@pytest.mark.parametrize(("own_host", "bound"), [("127.0.1.1", False), ("198.51.100.1", True)])
+def test_only_a_loopback_server_is_reached_from_a_loopback_address(
+    own_host: str, bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's /etc/hosts gives the host's name to 127.0.1.1."""
+    sources: list[object] = []
+
+    def silent(address: tuple[str, int], timeout: float, source: object = None) -> None:
+        sources.append(source)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(RpcConnectionError) as error, client(("192.0.2.1", 1), FakeSecurity(own_host=own_host)) as rpc:
+        rpc.call("a", ha.MonitorHealthRequestProto(), ha.MonitorHealthResponseProto)
+    assert sources == [(own_host, 0) if bound else None]
+    assert (BINDS_ANY_ADDRESS.name in str(error.value)) == bound

@@ -95,7 +95,10 @@ def test_an_error_names_every_node() -> None:
 
 def test_nodes_that_refuse_our_login_are_available() -> None:
     refused = NotAuthorizedError("not authorized: this service is only accessible by nn/h@R")
-    assert error_of({"a": RpcConnectionError("down"), "b": refused}).hint == refused.hint
+    assert error_of({"a": RpcConnectionError("down"), "b": refused, "c": refused}).hint == refused.hint
+    # the other nodes are the cause
+    down = RpcConnectionError("down")
+    assert error_of({"a": down, "b": refused, "c": down}).hint != refused.hint
 
 
 def test_repeated_error_has_the_same_text_in_any_order_of_arrival() -> None:

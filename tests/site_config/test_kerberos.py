@@ -13,6 +13,7 @@ import pytest
 from hadoop_common.access import AccessControlList, AccessPolicy, MachineList, Resource
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.errors import KerberosSetupError
+from hadoop_rpc.keytab import KeytabEntry
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
@@ -20,6 +21,7 @@ from hadoop_rpc.server_kerberos import ServerKerberos, ServiceKey
 from journal_node.config import JournalNodeConfig
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.kerberos import KerberosSettings, for_operator
+from tests.hadoop_rpc.keytabs import keytab_of
 
 SINGLE = {
     "hadoop.security.authentication": "Kerberos",
@@ -199,6 +201,18 @@ def test_keys_of_a_server() -> None:
     assert node({**of_all_pages, **web}).http == ServiceKey("HTTP/web1.example@W", Path("/w"))
     own = {**web, "dfs.journalnode.kerberos.internal.spnego.principal": "*"}
     assert node(own).http == ServiceKey("HTTP/*", Path("/w"))
+
+
+def test_key_of_a_web_server_in_the_keytab_of_the_process(tmp_path: Path) -> None:
+    """The file of hadoop.http.authentication.kerberos.keytab may be for other servers, or a default of Hadoop."""
+    own = tmp_path / "own"
+    own.write_bytes(keytab_of(KeytabEntry("HTTP/web1.example@R", 1, 18)))
+    values = {"dfs.journalnode.keytab.file": str(own)}
+    others = "hadoop.http.authentication.kerberos.keytab"
+    assert node({**values, others: "/h"}).http.keytab == own
+    own.write_bytes(keytab_of(KeytabEntry("jn/jn1.example@R", 1, 18)))
+    assert node({**values, others: "/h"}).http.keytab == Path("/h")
+    assert node({**values, others: "${user.home}/hadoop.keytab"}).http.keytab == own
 
 
 def test_access_policies_of_a_journal_node() -> None:
