@@ -67,7 +67,7 @@ if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
 fi
 if [ "$1" = remove ]; then
     # kernels that root's commands compiled, and their lock files: dpkg does not know them
-    find /opt/hdfs-checkpointer -path '*/__pycache__/*' ! -name '*.pyc' -delete
+    find /opt/hdfs-checkpointer -path '*/__pycache__/*' ! -name '*.pyc' -delete 2>/dev/null || true
 fi
 """
 _POSTRM = """\

@@ -62,6 +62,12 @@ machine, heartbeats take longer than the default limit of 10 s.
 """
 
 
+SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
+"""Setting of our commands, whose workers import nothing from the working directory. Users' own functions may come from
+there.
+"""
+
+
 def build_session(
     *,
     master: str | None = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import PipelineError
 from pipeline.libraries import SPARK, require_libraries
-from pipeline.session import build_context, early_daemon, stop_context, suppress_py4j_logs
+from pipeline.session import SAFE_PATH, build_context, early_daemon, stop_context, suppress_py4j_logs
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,7 +31,7 @@ def context_for(master: str | None, driver_memory: str, *, small: bool = False) 
         KeyboardInterrupt: on SIGINT, after Spark has ended.
     """
     require_libraries(SPARK)
-    start = partial(build_context, master=master, driver_memory=driver_memory, small=small)
+    start = partial(build_context, master=master, driver_memory=driver_memory, conf=SAFE_PATH, small=small)
     with early_daemon(master), _ending(start) as context:
         yield context
 

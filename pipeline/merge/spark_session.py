@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pipeline.session import build_context, early_daemon, stop_context, suppress_py4j_logs
+from pipeline.session import SAFE_PATH, build_context, early_daemon, stop_context, suppress_py4j_logs
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[
         context = build_context(
             master=settings.master or None,
             driver_memory=settings.driver_memory,
-            conf={**settings.conf, _OWNER: owner},
+            conf={**SAFE_PATH, **settings.conf, _OWNER: owner},
             small=small,
         )
         # read now, because the JVM may have ended by the end of the checkpoint

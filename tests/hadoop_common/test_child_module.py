@@ -17,7 +17,10 @@ OURS = sorted(path.name for path in ROOT.iterdir() if (path / "__init__.py").exi
 
 
 @pytest.mark.parametrize("shadowed", ["click", "checkpointer"])
-def test_a_module_in_the_working_directory_is_not_imported(shadowed: str, tmp_path: Path) -> None:
+def test_a_module_in_the_working_directory_is_not_imported(
+    shadowed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     (tmp_path / f"{shadowed}.py").write_text("raise SystemExit(99)")
     done = subprocess.run(child_module("checkpointer", "--version"), cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

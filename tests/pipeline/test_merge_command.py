@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from checkpointer.cli.dry_run_report import ignored_text
+from hadoop_common.child_module import child_module
 from tests.cli_runner import run_cli
 from tests.recorded_cases import RECORDED, Case
 
@@ -55,6 +56,16 @@ def test_a_merge_can_be_repeated_after_a_kill(tmp_path: Path) -> None:
     assert answer["engine"] == "spark"
     assert CASE.differences(Path(answer["image"])) == []
     assert not (folder / "checkpoint-parts").exists()
+
+
+@pytest.mark.deep
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    folder = CASE.copy_to(tmp_path / "nn").parent
+    for name in ("pipeline", "json"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    command = child_module("checkpointer", "merge", str(folder), "--engine", "spark", "--master", "local[1]")
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0
+    assert not (tmp_path / "imported").exists()
 
 
 def test_missing_pyspark_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
