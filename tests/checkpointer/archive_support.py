@@ -1,0 +1,20 @@
+"""What the process of an archive reads: an operation, and a directory with an image and edits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkpointer.archiving.messages import ArchiveSource
+from hadoop_common.names import image_name
+from journal.ops import EditOp
+from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import mkdir
+
+
+def number(txid: int) -> EditOp:
+    return mkdir(f"/d{txid}", 16385 + txid)
+
+
+def source_of(nn: Path, *, confirmed: bool = True) -> ArchiveSource:
+    current = nn / "current"
+    return ArchiveSource((current,), (current,), BASE_TXID, current / image_name(BASE_TXID) if confirmed else None)
