@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -130,7 +129,10 @@ def _become_daemon(listener: socket.socket) -> None:
     with listener:
         ready, _, _ = select.select([listener, sys.stdin], [], [])
         # a command that a signal ends removes nothing
-        shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
+        path = Path(listener.getsockname())
+        with suppress(OSError):
+            path.unlink()
+            path.parent.rmdir()
         if listener not in ready:
             return
         asking, _ = listener.accept()

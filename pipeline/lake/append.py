@@ -21,7 +21,6 @@ from pipeline.job_results import collect_results
 from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.inputs import LakeImage, LakeSegment, find_image, find_segments, in_batches
 from pipeline.lake.lake import (
-    DEFAULT_CLUSTER,
     ImageInLake,
     choose_cluster,
     edits_in,
@@ -29,6 +28,7 @@ from pipeline.lake.lake import (
     image_table,
     images_in,
     images_table,
+    namespace_of,
 )
 from pipeline.lake.ranges import TxidRange, holes, subtract
 from pipeline.lake.set_back import COMPARED, check_edits, check_image, check_namespace
@@ -124,8 +124,8 @@ def cluster_of_image(context: SparkContext, image: str, root: str, cluster: str 
 
 def _cluster_of(image: LakeImage, root: str, given: str) -> str:
     present = _clusters(root)
-    # a lake that began without the cluster's name remains a lake of one cluster
-    fetched = "" if present == [DEFAULT_CLUSTER] else image.fetched
+    # a lake whose only cluster has a name without a namespace id remains a lake of one cluster
+    fetched = "" if len(present) == 1 and not namespace_of(present[0]) else image.fetched
     return choose_cluster(given, image.cluster or fetched, present)
 
 

@@ -239,16 +239,16 @@ def test_a_table_that_no_image_has_is_not_empty_but_an_error(no_spark: Any, lake
 
 def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
     first, second = (_fetched(tmp_path / str(namespace), f"CID-{namespace}") for namespace in (1, 2))
-    unnamed = tmp_path / "unnamed"
     for image, root, cluster in ((first, lake, f"CID-1.{NAMESPACE}"), (second, lake, f"CID-2.{NAMESPACE}")):
         done = append_image(no_spark, str(image), root, INODES)
         assert done is not None
         assert done.cluster == cluster
     assert open_image(no_spark, str(first)).cluster == "CID-1"
-    append_image(no_spark, str(CASE / "before"), str(unnamed), ImageOptions("default", ("inodes",)))
-    done = append_image(no_spark, str(first), str(unnamed), INODES)
-    assert done is not None
-    assert done.cluster == "default"
+    for chosen in ("default", "prod"):
+        append_image(no_spark, str(CASE / "before"), str(tmp_path / chosen), ImageOptions(chosen, ("inodes",)))
+        done = append_image(no_spark, str(first), str(tmp_path / chosen), INODES)
+        assert done is not None
+        assert done.cluster == chosen
 
 
 def _fetched(folder: Path, cluster: str) -> Path:
