@@ -193,6 +193,6 @@ class SavesAside(Protocol):
         thread.
 
         Raises:
-            HdfsError: nothing is in memory that the disks lack, or no image could be made.
+            HdfsError: no namespace is in memory, or no image could be made.
             CheckpointCancelledError: the observer cancelled.
         """

@@ -26,17 +26,11 @@ def save_aside(namespace: WarmNamespace, storage: StorageDirectories, observer: 
     """Save the namespace to a new folder below `not_compared` in each directory; return the images.
 
     Raises:
-        CheckpointError: no namespace is loaded, or an image in `current` contains all its transactions.
+        CheckpointError: no namespace is loaded.
         StorageError: the image could not be saved.
     """
-    txid = namespace.applied_txid
-    if txid is None:
+    if namespace.applied_txid is None:
         raise CheckpointError("no namespace is in memory", hint=_NOTHING_HINT)
-    with suppress(StorageError):
-        if (newest := storage.latest_image()).txid >= txid:
-            raise CheckpointError(
-                f"{newest.path} already contains all transactions in memory", hint="Copy this image and its .md5 file."
-            )
     folders = []
     try:
         folders = _new_folders(storage)

@@ -24,21 +24,13 @@ from hadoop_common.names import image_name, md5_name, segment_name
 from site_config.archive_settings import ArchiveSettings, parse_rules
 from tests.archive.open_segment import found
 from tests.archive.storage import segment, storage
-from tests.checkpointer.archive_support import number, source_of
+from tests.checkpointer.archive_support import nn, number, place, source_of
 from tests.checkpointer.service_support import standby_config
 from tests.cli_runner import run_cli
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 
-
-@pytest.fixture
-def nn(tmp_path: Path) -> Path:
-    return storage(tmp_path / "nn")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "archive"
+__all__ = ["nn", "place"]
 
 
 def test_hanging_process_removes_its_folder_before_it_exits(tmp_path: Path) -> None:

@@ -28,12 +28,14 @@ from node_state.state import ArchiveState
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
 from tests.archive.open_segment import Writer
-from tests.archive.storage import segment, storage
-from tests.checkpointer.archive_support import number, source_of
+from tests.archive.storage import segment
+from tests.checkpointer.archive_support import nn, number, place, source_of
 from tests.checkpointer.service_support import Clock, FakeRole, StoredDetails, standby_config
 from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 from tests.namenode_stub.stub_support import wait_until
+
+__all__ = ["nn", "place"]
 
 
 class FolderRole(FakeRole):
@@ -57,16 +59,6 @@ class FolderRole(FakeRole):
 
     def segments(self) -> list[EditLogSegment]:
         return list_segments(self.current)
-
-
-@pytest.fixture
-def nn(tmp_path: Path) -> Path:
-    return storage(tmp_path / "nn")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "archive"
 
 
 def config_of(place: Path, **values: str) -> CheckpointConfig:

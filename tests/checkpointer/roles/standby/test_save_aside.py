@@ -20,6 +20,7 @@ from image_format import publish
 from image_format.direct_file import DirectFile
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
+from tests.checkpointer.set_back_support import image
 from tests.checkpointer.standby_support import Daemon, daemon_of, images, stub, stub_config, write_edits
 from tests.recorded_cases import imgcmp
 
@@ -106,6 +107,16 @@ def test_image_of_the_last_checkpoint_is_removed(stub: NameNodeStub, tmp_path: P
         assert (folder / removed.name).read_bytes() == (tmp_path / "removed").read_bytes()
 
 
+def test_newer_image_in_the_directory_does_not_prevent_it(stub: NameNodeStub, tmp_path: Path) -> None:
+    """A start-over that is unfinished may have fetched an image of another past."""
+    with daemon_of(stub, tmp_path) as daemon:
+        last, expected = lose_edits(stub, daemon, tmp_path)
+        image(tmp_path / "nn2/current", last + 1000, "aa" * 16)
+        daemon.service.save_aside()
+        (folder,) = folders_aside(tmp_path / "nn2", NOT_COMPARED)
+        assert content_equals(expected, folder / image_name(last))
+
+
 def fill(directory: Path) -> None:
     (directory / NOT_COMPARED).write_text("not a directory")
 
@@ -125,12 +136,6 @@ def no_namespace(daemon: Daemon, stub: NameNodeStub, root: Path) -> None:
     daemon.role.warm_namespace.close()
 
 
-def checkpointed(daemon: Daemon, stub: NameNodeStub, root: Path) -> None:
-    write_edits(stub, "a")
-    daemon.role.tail()
-    assert daemon.service.poll().state is TriggerState.DONE
-
-
 def no_directory(daemon: Daemon, stub: NameNodeStub, root: Path) -> None:
     write_edits(stub, "a")
     daemon.role.tail()
@@ -141,7 +146,6 @@ def no_directory(daemon: Daemon, stub: NameNodeStub, root: Path) -> None:
     ("prepare", "error", "message"),
     [
         (no_namespace, CheckpointError, "no namespace is in memory"),
-        (checkpointed, CheckpointError, "already contains all transactions in memory"),
         (no_directory, StorageError, "no folder for the image could be created"),
     ],
 )
