@@ -27,7 +27,7 @@ def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid
         position, expected = HEADER_SIZE, segment.first
         while True:
             chunk = bytes(content[position : position + _STEP])
-            frames = whole_frames(chunk, cursor.layout_version, expected, segment.last)
+            frames = whole_frames(chunk, expected, segment.last)
             data = np.frombuffer(chunk, np.uint8)
             for number in np.flatnonzero(np.isin(data[frames.starts], opcodes)).tolist():
                 cursor.advance(position + int(frames.starts[number]), expected + number)
@@ -36,7 +36,7 @@ def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid
             position, expected = position + frames.end, frames.next_txid
             if len(frames.starts):
                 continue
-            # the edits end here, or the next operation is larger than a chunk, has no length or is damaged
+            # the edits end here, or the next operation is larger than a chunk or damaged
             cursor.advance(position, expected)
             op = next(cursor, None)
             if op is None:

@@ -27,7 +27,6 @@ from journal.op_times import op_time
 from journal.primitives import Buffer
 from journal.segment_file import EditLogSegment, cursor_over, map_file
 from journal.segment_format import HEADER_SIZE, SegmentCursor
-from journal.segment_frames import has_frames
 from journal.whole_frames import Frames, whole_frames
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ def position_after(segment: EditLogSegment, content: Buffer, txid: int) -> tuple
     frames = None
     while frames is None or len(frames.starts):
         chunk = bytes(content[position : position + _STEP])
-        frames = whole_frames(chunk, cursor.layout_version, expected, last)
+        frames = whole_frames(chunk, expected, last)
         position, expected = position + frames.end, frames.next_txid
     # the next operation is larger than a chunk, or incomplete
     cursor.advance(position, expected)
@@ -96,9 +95,9 @@ def read_part(
         first_time = first_time or next(iter(known), 0)
         last_time = max([last_time, *known])
 
-    while has_frames(cursor.layout_version):
+    while True:
         chunk = bytes(content[cursor.position : cursor.position + _STEP])
-        frames = whole_frames(chunk, cursor.layout_version, cursor.expected or first, segment.last)
+        frames = whole_frames(chunk, cursor.expected or first, segment.last)
         if not len(frames.starts):
             # the next operation is larger than a chunk, or the segment ends here
             if (op := next(cursor, None)) is None:
@@ -115,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # the next operation is damaged, so that this raises an error with its position, or operations have no lengths
+    # if the next operation is damaged, this raises an error with its position
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)

@@ -15,15 +15,6 @@ from image_format.errors import UnsupportedLayoutError
 class LayoutVersion(IntEnum):
     """Features by the layout version that introduced them; versions count down, so newer versions are smaller."""
 
-    EDITLOG_SUPPORT_RETRYCACHE = -47
-    EDITLOG_ADD_BLOCK = -48
-    ADD_DATANODE_AND_STORAGE_UUIDS = -49
-    ADD_LAYOUT_FLAGS = -50
-    CACHING = -51
-    PROTOBUF_FORMAT = -52
-    EXTENDED_ACL = -53
-    RESERVED_REL2_4_0 = -54
-    ROLLING_UPGRADE = -55
     EDITLOG_LENGTH = -56
     XATTRS = -57
     CREATE_OVERWRITE = -58
@@ -38,7 +29,8 @@ class LayoutVersion(IntEnum):
     NVDIMM_SUPPORT = -67
 
 
-OLDEST_LAYOUT = LayoutVersion.PROTOBUF_FORMAT
+OLDEST_LAYOUT = LayoutVersion.EDITLOG_LENGTH
+"""Layout of Hadoop 2.4.0, the first release with protobuf images. No release wrote the layouts -52 to -55."""
 NEWEST_LAYOUT = min(LayoutVersion)
 MIN_MERGE_LAYOUT = LayoutVersion.BLOCK_STORAGE_POLICY
 
@@ -65,11 +57,11 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
         allow_unknown: whether to accept versions newer than the newest known version.
 
     Raises:
-        UnsupportedLayoutError: the version is older than the protobuf format, or newer than every known version.
+        UnsupportedLayoutError: the version is older than Hadoop 2.4, or newer than every known version.
     """
     if layout_version > OLDEST_LAYOUT:
         raise UnsupportedLayoutError(
-            f"layout version {layout_version} is older than the protobuf fsimage ({OLDEST_LAYOUT.value})",
+            f"layout version {layout_version} is older than Hadoop 2.4 ({OLDEST_LAYOUT.value})",
             file=file,
             hint="Only a NameNode converts such an image, when the cluster is upgraded (`hdfs namenode -upgrade`). "
             "First try the upgrade on a copy of the storage directory.",

@@ -85,7 +85,7 @@ class ReassignLeaseOp(EditOp):
     new_holder: str = field(STR, xml="NEWHOLDER")
 
 
-@operation(40, "OP_SET_ACL", since=-53)
+@operation(40, "OP_SET_ACL")
 class SetAclOp(EditOp):
     """A new ACL; an empty list of entries removes the ACL."""
 

@@ -31,9 +31,7 @@ MAX_OP_SIZE = (1 << 31) - 1  # the length of an operation is an int in Java
 TERMINATOR = 0xFF  # OP_INVALID
 
 _HADOOP_3 = int(LayoutVersion.ERASURE_CODING)
-_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _FRAME = Struct(">Biq")
-_UNFRAMED = Struct(">Bq")
 _TXID = Struct(">q")
 _CHECKSUM = Struct(">I")
 _MIN_LENGTH = 12  # the length field and the txid
@@ -106,8 +104,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
         OpEncodingError: a value does not fit in its field, or the operation is larger than MAX_OP_SIZE.
     """
     check_layout(layout_version)
-    framed = layout_version <= _LENGTH_SINCE
-    out = bytearray(b"\0" * (5 if framed else 1))
+    out = bytearray(5)
     out[0] = op.opcode
     out += _TXID.pack(op.txid)
     step_names: tuple[str, ...] = ()
@@ -118,8 +115,7 @@ def encode_op(op: EditOp, layout_version: int) -> bytes:
         raise OpEncodingError(f"{op.name} {'/'.join(step_names)}: {error.problem}", txid=op.txid) from None
     if len(out) + 4 > MAX_OP_SIZE:
         raise OpEncodingError(f"{op.name} of {len(out) + 4} bytes is larger than {MAX_OP_SIZE}", txid=op.txid)
-    if framed:
-        out[1:5] = (len(out) - 1).to_bytes(4, "big")
+    out[1:5] = (len(out) - 1).to_bytes(4, "big")
     out += _CHECKSUM.pack(crc32(out))
     return bytes(out)
 
@@ -132,19 +128,24 @@ def decode_op(
     `layout_version` must have passed `check_layout`.
 
     Raises:
-        CorruptOpError: the operation is truncated, its length is impossible, or its checksum differs. In layouts
-            without lengths: also an unknown opcode, or a field that cannot be decoded.
+        CorruptOpError: the operation is truncated, its length is impossible, or its checksum differs.
         UnreadableOpError: the checksum is correct, but the opcode is unknown, a field cannot be decoded, or bytes are
             left over.
         OpTooLargeError: the operation is complete, but larger than `max_op_size`.
     """
-    if layout_version <= _LENGTH_SINCE:
-        return _decode_framed(buffer, position, layout_version, file, max_op_size)
-    return _decode_unframed(buffer, position, layout_version, file, max_op_size)
+    frame, txid, end = checked_frame(buffer, position, file=file)
+    if end - position > max_op_size:
+        raise OpTooLargeError(end - position, max_op_size, file=file, offset=position, txid=txid)
+    try:
+        return _decode_frame(frame, layout_version, file, position, txid), end
+    except UnknownOpcodeError:
+        raise
+    except CorruptOpError as error:
+        raise _unreadable(frame, layout_version, error) from None
 
 
 def checked_frame(buffer: Buffer, position: int, *, file: str = "") -> tuple[bytes, int, int]:
-    """Return the operation at `position` of a layout with lengths: its bytes without the checksum, its txid, its end.
+    """Return the operation at `position`: its bytes without the checksum, its txid, its end.
 
     The fields are not decoded.
 
@@ -170,22 +171,9 @@ def checked_frame(buffer: Buffer, position: int, *, file: str = "") -> tuple[byt
     frame = bytes(buffer[position:end])
     expected = _CHECKSUM.unpack_from(buffer, end)[0]
     if crc32(frame) != expected:
-        raise _checksum_error(crc32(frame), expected, file, position, txid)
+        problem = f"checksum 0x{crc32(frame):08x} differs from the recorded 0x{expected:08x}"
+        raise CorruptOpError(problem, file=file, offset=position, txid=txid)
     return frame, txid, end + 4
-
-
-def _decode_framed(
-    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
-) -> tuple[EditOp, int]:
-    frame, txid, end = checked_frame(buffer, position, file=file)
-    if end - position > max_op_size:
-        raise OpTooLargeError(end - position, max_op_size, file=file, offset=position, txid=txid)
-    try:
-        return _decode_frame(frame, layout_version, file, position, txid), end
-    except UnknownOpcodeError:
-        raise
-    except CorruptOpError as error:
-        raise _unreadable(frame, layout_version, error) from None
 
 
 def _decode_frame(frame: bytes, layout_version: int, file: str, position: int, txid: int) -> EditOp:
@@ -208,7 +196,7 @@ def _unreadable(frame: bytes, layout_version: int, error: CorruptOpError) -> Unr
     The nearest newer layout is tried first.
     """
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
-    for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
+    for other in (*newer, *range(layout_version + 1, OLDEST_LAYOUT + 1)):
         with suppress(CorruptOpError):
             op = _decode_frame(frame, other, "", 0, 0)
             which = f"{other} or newer" if other < layout_version else f"{other} or older"
@@ -229,32 +217,6 @@ def _unreadable(frame: bytes, layout_version: int, error: CorruptOpError) -> Unr
     )
 
 
-def _decode_unframed(
-    buffer: Buffer, position: int, layout_version: int, file: str, max_op_size: int
-) -> tuple[EditOp, int]:
-    available = len(buffer) - position
-    if available < 1:
-        raise CorruptOpError("no operation here", file=file, offset=position)
-    plan = _read_plan(buffer[position], layout_version)
-    if plan is None:
-        # No other release writes these old layouts, so the byte is damaged.
-        raise CorruptOpError(f"unknown opcode {buffer[position]}", file=file, offset=position)
-    if available < _UNFRAMED.size:
-        raise CorruptOpError(f"the operation is truncated after {available} bytes", file=file, offset=position)
-    txid = _TXID.unpack_from(buffer, position + 1)[0]
-    reader = PrimitiveReader(buffer, position + _UNFRAMED.size, len(buffer))
-    op = _decode_body(plan, reader, file, position, txid)
-    end = reader.position
-    if reader.remaining < 4:
-        raise CorruptOpError("the operation is truncated in its checksum", file=file, offset=position, txid=txid)
-    actual, expected = crc32(bytes(buffer[position:end])), _CHECKSUM.unpack_from(buffer, end)[0]
-    if actual != expected:
-        raise _checksum_error(actual, expected, file, position, txid)
-    if end + 4 - position > max_op_size:
-        raise OpTooLargeError(end + 4 - position, max_op_size, file=file, offset=position, txid=txid)
-    return op, end + 4
-
-
 def _decode_body(plan: _ReadPlan, reader: PrimitiveReader, file: str, position: int, txid: int) -> EditOp:
     try:
         values = [read(reader) for read in plan.reads]
@@ -265,9 +227,3 @@ def _decode_body(plan: _ReadPlan, reader: PrimitiveReader, file: str, position: 
     for key, names in plan.parts:
         members.update(zip(names, members.pop(key), strict=True))
     return plan.operation(txid=txid, offset=position, **members)
-
-
-def _checksum_error(actual: int, expected: int, file: str, position: int, txid: int) -> CorruptOpError:
-    return CorruptOpError(
-        f"checksum 0x{actual:08x} differs from the recorded 0x{expected:08x}", file=file, offset=position, txid=txid
-    )

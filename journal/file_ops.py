@@ -53,7 +53,7 @@ class AddOp(RetryCacheOp):
     block_size: int = field(LONG, xml="BLOCKSIZE")
     blocks: tuple[Block, ...] = field(BLOCK_ARRAY, xml="BLOCK", default=())
     permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
-    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", since=-53, default=None)
+    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", default=None)
     xattrs: tuple[XAttr, ...] = field(XATTRS, since=-57, default=())
     client_name: str = field(STR, xml="CLIENT_NAME")
     client_machine: str = field(STR, xml="CLIENT_MACHINE")
@@ -171,7 +171,7 @@ class MkdirOp(EditOp):
     timestamp: int = field(LONG, xml="TIMESTAMP", part=TIMESTAMP_TWICE)
     atime: int | None = field(LONG, part=TIMESTAMP_TWICE, default=None)
     permissions: PermissionStatus = field(PERMISSION_STATUS, xml="PERMISSION_STATUS")
-    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", since=-53, default=None)
+    acl_entries: tuple[AclEntry, ...] | None = field(ACL_ENTRIES, xml="ENTRY", default=None)
     xattrs: tuple[XAttr, ...] = field(XATTRS, xml="XATTR", since=-57, default=())
 
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 from journal.errors import CorruptOpError, TransactionGapError
 from journal.primitives import Buffer
 from journal.resync import op_follows
-from journal.segment_format import HEADER_SIZE, decode_header, scan_segment
-from journal.segment_frames import check_frame, has_frames, iter_frames
+from journal.segment_format import HEADER_SIZE, decode_header
+from journal.segment_frames import check_frame, iter_frames
 
 
 class OpenExtent(NamedTuple):
     """Complete operations up to txid `last` and byte `end`; without operations, `last` is one below the first txid."""
 
-    layout_version: int
     last: int
     end: int
 
@@ -30,7 +29,7 @@ def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExte
         CorruptOpError: complete operations follow a damaged operation.
         TransactionGapError: a txid does not follow its predecessor.
     """
-    layout_version, last, end = extent
+    last, end = extent
     position = 0
     try:
         for frame in iter_frames(content, 0, len(content), file=file):
@@ -39,10 +38,10 @@ def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExte
                 raise TransactionGapError(last + 1, frame.txid, file=file, offset=end + frame.start)
             last, position = frame.txid, frame.end
     except CorruptOpError as error:
-        if op_follows(content, position, layout_version, last + 1):
+        if op_follows(content, position, last + 1):
             problem = f"{error.problem}, with intact operations after it"
             raise CorruptOpError(problem, file=file, offset=end + position, txid=last + 1) from error
-    return OpenExtent(layout_version, last, end + position)
+    return OpenExtent(last, end + position)
 
 
 def scan_open_file(path: Path, first_txid: int, known: OpenExtent | None = None) -> OpenExtent | None:
@@ -59,23 +58,11 @@ def scan_open_file(path: Path, first_txid: int, known: OpenExtent | None = None)
         OSError: the file cannot be read.
     """
     with path.open("rb") as source:
-        if known is not None and has_frames(known.layout_version):
+        if known is not None:
             source.seek(known.end)
             return extend_extent(known, source.read(), file=path.name)
         content = source.read()
     if len(content) < HEADER_SIZE:
         return None
-    layout_version = decode_header(content, file=path.name)
-    if has_frames(layout_version):
-        begin = OpenExtent(layout_version, first_txid - 1, HEADER_SIZE)
-        return extend_extent(begin, content[HEADER_SIZE:], file=path.name)
-    return _scan_unframed(content, first_txid, path.name)
-
-
-def _scan_unframed(content: bytes, first_txid: int, file: str) -> OpenExtent:
-    found = scan_segment(content, file=file, first_txid=first_txid)
-    last = first_txid - 1 if found.last_txid is None else found.last_txid
-    if found.corrupt:
-        problem = "the segment is damaged here, with intact operations after the damage"
-        raise CorruptOpError(problem, file=file, offset=found.end, txid=last + 1)
-    return OpenExtent(found.layout_version, last, found.end)
+    decode_header(content, file=path.name)
+    return extend_extent(OpenExtent(first_txid - 1, HEADER_SIZE), content[HEADER_SIZE:], file=path.name)

@@ -1,7 +1,6 @@
 """Search for complete operations after damage in a segment (FSEditLogOp.Reader resync).
 
-An operation with a length is complete if its checksum is correct, even if this program cannot decode it. Without a
-length, the end of an operation is only known after decoding.
+An operation is complete if its checksum is correct, even if this program cannot decode it.
 """
 
 from __future__ import annotations
@@ -12,18 +11,16 @@ from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
-from image_format.layout import LayoutVersion
-from journal.binary_codec import checked_frame, decode_op
+from journal.binary_codec import checked_frame
 from journal.errors import CorruptOpError
-from journal.ops import OPERATIONS
 from journal.primitives import Buffer
 
-_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")
 _MAX_JUMP = 1 << 24  # maximum number of missing transactions before readable transactions
-_FRAMED_OPCODES = rb"[^\xff]"  # other software may have further opcodes
-_OPCODES = b"[" + b"".join(rb"\x%02x" % opcode for opcode in sorted(OPERATIONS)) + b"]"
+_MIN_OP_SIZE = 17  # of an operation without a body
+_TXID_AT = 5
+_OPCODES = rb"[^\xff]"  # other software may have further opcodes
 
 
 class ReadableRun(NamedTuple):
@@ -35,38 +32,37 @@ class ReadableRun(NamedTuple):
     end: int
 
 
-def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
+def op_follows(buffer: Buffer, position: int, min_txid: int | None) -> bool:
     """Return whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
     The number of skipped bytes limits the possible txids, so that few checksums of random bytes must be computed.
     """
-    min_size = _min_op_size(layout_version)
-    highest = None if min_txid is None else min_txid + (len(buffer) - position) // min_size + 1
-    for start, txid in _candidates(buffer, position + 1, layout_version, min_txid, highest):
-        if min_txid is not None and txid - min_txid > (start - position) // min_size + 1:
+    highest = None if min_txid is None else min_txid + (len(buffer) - position) // _MIN_OP_SIZE + 1
+    for start, txid in _candidates(buffer, position + 1, min_txid, highest):
+        if min_txid is not None and txid - min_txid > (start - position) // _MIN_OP_SIZE + 1:
             continue
-        if complete_op(buffer, start, layout_version) is not None:
+        if complete_op(buffer, start) is not None:
             return True
     return False
 
 
-def readable_runs(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> Iterator[ReadableRun]:
+def readable_runs(buffer: Buffer, position: int, min_txid: int | None) -> Iterator[ReadableRun]:
     """Yield runs of complete operations at or after `position`; each run begins with txid `min_txid` or later."""
     highest = None if min_txid is None else min_txid + _MAX_JUMP
     while True:
-        candidates = _candidates(buffer, position, layout_version, min_txid, highest)
-        found = next((start for start, _ in candidates if complete_op(buffer, start, layout_version) is not None), None)
+        candidates = _candidates(buffer, position, min_txid, highest)
+        found = next((start for start, _ in candidates if complete_op(buffer, start) is not None), None)
         if found is None:
             return
-        run = _run_at(buffer, found, layout_version)
+        run = _run_at(buffer, found)
         yield run
         position = run.end
 
 
-def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
+def _run_at(buffer: Buffer, start: int) -> ReadableRun:
     position = start
     first = last = None
-    while (decoded := complete_op(buffer, position, layout_version)) is not None:
+    while (decoded := complete_op(buffer, position)) is not None:
         txid, following = decoded
         if last is not None and txid != last + 1:
             break
@@ -77,43 +73,30 @@ def _run_at(buffer: Buffer, start: int, layout_version: int) -> ReadableRun:
     return ReadableRun(first, last, start, position)
 
 
-def complete_op(buffer: Buffer, position: int, layout_version: int) -> tuple[int, int] | None:
+def complete_op(buffer: Buffer, position: int) -> tuple[int, int] | None:
     """Return the txid and the end offset of the operation at `position`; None if the bytes are not an intact
     operation.
     """
     try:
-        if layout_version <= _LENGTH_SINCE:
-            _, txid, end = checked_frame(buffer, position)
-            return txid, end
-        op, end = decode_op(buffer, position, layout_version)
+        _, txid, end = checked_frame(buffer, position)
     except CorruptOpError:
         return None
-    return op.txid, end
+    return txid, end
 
 
-def _min_op_size(layout_version: int) -> int:
-    """Return the size in bytes of an operation without a body."""
-    return 17 if layout_version <= _LENGTH_SINCE else 13
-
-
-def _candidates(
-    buffer: Buffer, position: int, layout_version: int, min_txid: int | None, max_txid: int | None
-) -> Iterator[tuple[int, int]]:
+def _candidates(buffer: Buffer, position: int, min_txid: int | None, max_txid: int | None) -> Iterator[tuple[int, int]]:
     """Yield (position, txid) for each possible opcode, length and txid at or after `position`."""
-    framed = layout_version <= _LENGTH_SINCE
-    txid_at = 5 if framed else 1
-    last_start = len(buffer) - _min_op_size(layout_version)
+    last_start = len(buffer) - _MIN_OP_SIZE
     # a length cannot exceed the buffer
     highest = b"[\x00-" + re.escape(bytes([min(len(buffer) >> 24, 0x7F)])) + b"]"
-    length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}" if framed else b""
-    opcodes = _FRAMED_OPCODES if framed else _OPCODES
-    pattern = re.compile(b"(?=" + opcodes + length + _common_prefix(min_txid, max_txid) + b")", re.DOTALL)
+    length = rb"(?!\x00{3}[\x00-\x0b])" + highest + rb"[\x00-\xff]{3}"
+    pattern = re.compile(b"(?=" + _OPCODES + length + _common_prefix(min_txid, max_txid) + b")", re.DOTALL)
     for match in takewhile(lambda found: found.start() <= last_start, pattern.finditer(buffer, position)):
         start = match.start()
-        txid = _TXID.unpack_from(buffer, start + txid_at)[0]
+        txid = _TXID.unpack_from(buffer, start + _TXID_AT)[0]
         if txid < (0 if min_txid is None else min_txid) or (max_txid is not None and txid > max_txid):
             continue
-        if framed and not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= len(buffer) - start - 5:
+        if not 12 <= _LENGTH.unpack_from(buffer, start + 1)[0] <= len(buffer) - start - 5:
             continue
         yield start, txid
 

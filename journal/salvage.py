@@ -70,7 +70,7 @@ def examine_segment(
     lost: tuple[ReadableRun, ...] = ()
     if fault is not None and not padded:
         min_txid = first_txid if last is None else last + 1
-        lost = tuple(readable_runs(buffer, end, layout_version, min_txid))
+        lost = tuple(readable_runs(buffer, end, min_txid))
     return SegmentExamination(
         layout_version, first, last, count, end, fault, tail if padded else 0, 0 if padded else tail, lost
     )

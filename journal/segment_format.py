@@ -186,7 +186,7 @@ class SegmentCursor:
             self._check_txid(error.txid)
             raise
         except CorruptOpError as error:
-            if self._in_progress and not op_follows(buffer, self.position, self.layout_version, expected):
+            if self._in_progress and not op_follows(buffer, self.position, expected):
                 self._check_end()
                 return None
             if expected is not None:
@@ -233,7 +233,7 @@ def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = Non
             corrupt = True
             break
         except CorruptOpError:
-            corrupt = op_follows(buffer, position, layout_version, expected)
+            corrupt = op_follows(buffer, position, expected)
             break
         if expected is not None and op.txid != expected:
             corrupt = True

@@ -8,14 +8,12 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from image_format.layout import LayoutVersion
 from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.segment_file import EditLogSegment, map_file
-from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
+from journal.segment_format import HEADER_SIZE, decode_header
 
-_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
 MIN_LENGTH = 12  # the length field and the txid
@@ -32,11 +30,6 @@ class OpFrame(NamedTuple):
     end: int
     opcode: int
     txid: int
-
-
-def has_frames(layout_version: int) -> bool:
-    """Return whether operations have a length field, which layouts from -56 on have."""
-    return layout_version <= _LENGTH_SINCE
 
 
 def iter_frames(buffer: Buffer, start: int, stop: int, *, file: str = "") -> Iterator[OpFrame]:
@@ -81,7 +74,7 @@ def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:
 def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str = "") -> None:
     """Check that `buffer`, a whole segment, contains undamaged operations with txids `first_txid` .. `last_txid`.
 
-    Operations are not decoded, except in layouts before -56, whose operations have no length.
+    Operations are not decoded.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
@@ -89,10 +82,7 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
         TransactionGapError: a txid does not follow its predecessor.
         SegmentError: the segment ends before `last_txid`.
     """
-    if not has_frames(decode_header(buffer, file=file)):
-        for _ in SegmentCursor(buffer, file=file, first_txid=first_txid, last_txid=last_txid):
-            pass
-        return
+    decode_header(buffer, file=file)
     expected, position = first_txid, HEADER_SIZE
     with memoryview(buffer) as view:
         frames = iter_frames(view, HEADER_SIZE, len(view), file=file)

@@ -155,13 +155,13 @@ class _Planner:
         Return False if no complete operation follows.
         """
         expected = self._expected
-        undecodable = complete_op(self._buffer, self._position, self._layout)
+        undecodable = complete_op(self._buffer, self._position)
         if undecodable is not None and undecodable[0] == expected:
             self._leave_out_unread(expected, expected, error)
             self._position = undecodable[1]
             return True
         least = None if expected is None else expected + 1
-        run = next(iter(readable_runs(self._buffer, self._position, self._layout, least)), None)
+        run = next(iter(readable_runs(self._buffer, self._position, least)), None)
         if run is None:
             return False
         if expected is None:

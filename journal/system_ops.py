@@ -92,14 +92,14 @@ class RemoveCachePoolOp(RetryCacheOp):
     pool_name: str = field(STR, xml="POOLNAME")
 
 
-@operation(41, "OP_ROLLING_UPGRADE_START", since=-55)
+@operation(41, "OP_ROLLING_UPGRADE_START")
 class RollingUpgradeStartOp(EditOp):
     """The start of a rolling upgrade; `time` is in ms since the epoch."""
 
     time: int = field(LONG, xml="STARTTIME")
 
 
-@operation(42, "OP_ROLLING_UPGRADE_FINALIZE", since=-55)
+@operation(42, "OP_ROLLING_UPGRADE_FINALIZE")
 class RollingUpgradeFinalizeOp(EditOp):
     """The end of a rolling upgrade; `time` is in ms since the epoch."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from journal.binary_codec import TERMINATOR
-from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE, MIN_LENGTH, has_frames
+from journal.segment_frames import CHECKSUM_SIZE, HEAD_SIZE, MIN_LENGTH
 
 _LENGTH = Struct(">i")
 _TXID_AT = 1 + _LENGTH.size
@@ -38,14 +38,12 @@ class Frames(NamedTuple):
         return following - CHECKSUM_SIZE
 
 
-def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
+def whole_frames(buffer: bytes, first_txid: int, last_txid: int | None) -> Frames:
     """Find the operations at the start of `buffer` with txids from `first_txid` to at most `last_txid`.
 
     The result ends before the terminator and before the first operation that is incomplete or has a wrong checksum or
-    txid. In layouts without lengths, the result is empty.
+    txid.
     """
-    if not has_frames(layout_version):
-        return Frames(np.empty(0, np.int64), 0, first_txid)
     frames = _by_length(buffer, first_txid)
     data = np.frombuffer(buffer, np.uint8)
     expected = np.arange(first_txid, frames.next_txid)

@@ -11,7 +11,8 @@ from struct import Struct
 
 from hadoop_rpc.errors import EditsCacheMissError
 from hadoop_rpc.qjournal_values import JournaledEdits
-from journal.segment_frames import has_frames, iter_frames
+from image_format.layout import OLDEST_LAYOUT
+from journal.segment_frames import iter_frames
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,8 +67,8 @@ class EditsCache:
     def store(self, records: bytes, first: int, last: int, layout_version: int) -> None:
         """Add a batch that is on disk, and remove the oldest batches to make space."""
         with self._lock:
-            if len(records) > self._capacity or not has_frames(layout_version):
-                problem = "larger than the cache" if has_frames(layout_version) else "their layout is too old"
+            if len(records) > self._capacity or layout_version > OLDEST_LAYOUT:
+                problem = "their layout is too old" if layout_version > OLDEST_LAYOUT else "larger than the cache"
                 _LOG.warning("txids %d to %d are not cached: %s; see %s", first, last, problem, _SIZE_KEYS)
                 self._content = None
                 return

@@ -6,11 +6,12 @@ from struct import Struct
 from typing import NamedTuple
 
 from hadoop_common.file_kind import HEAD_BYTES
-from journal.errors import CorruptOpError, UnsupportedEditsLayoutError
+from image_format.layout import OLDEST_LAYOUT
+from journal.errors import CorruptOpError
 from journal.primitives import Buffer
 from journal.resync import op_follows
-from journal.segment_format import HEADER_SIZE, scan_segment
-from journal.segment_frames import check_frame, has_frames, iter_frames
+from journal.segment_format import HEADER_SIZE
+from journal.segment_frames import check_frame, iter_frames
 
 _HEADER = Struct(">ii")
 _NEVER_WRITTEN = -1  # layout version in a preallocated file that contains only 0xFF
@@ -35,14 +36,8 @@ def scan_end(buffer: Buffer, first_txid: int) -> SegmentEnd:
         return SegmentEnd(None)
     if layout_version >= 0 and not bytes(buffer[:HEAD_BYTES]).strip(b"\x00"):
         return SegmentEnd(None, "it is all zeros at the beginning, as after a crash before the data was written")
-    if layout_version >= 0 or flags != 0:
+    if layout_version > OLDEST_LAYOUT or flags != 0:
         return SegmentEnd(None, f"the header has layout version {layout_version} and {flags} flags")
-    if has_frames(layout_version):
-        return _scan_frames(buffer, layout_version, first_txid)
-    return _scan_operations(buffer, first_txid)
-
-
-def _scan_frames(buffer: Buffer, layout_version: int, first_txid: int) -> SegmentEnd:
     expected, position = first_txid, HEADER_SIZE
     try:
         for frame in iter_frames(buffer, HEADER_SIZE, len(buffer)):
@@ -52,18 +47,10 @@ def _scan_frames(buffer: Buffer, layout_version: int, first_txid: int) -> Segmen
                 return SegmentEnd(_before(expected, first_txid), problem)
             expected, position = expected + 1, frame.end
     except CorruptOpError as fault:
-        if op_follows(buffer, position, layout_version, expected):
+        if op_follows(buffer, position, expected):
             return SegmentEnd(_before(expected, first_txid), fault.message)
     return SegmentEnd(_before(expected, first_txid))
 
 
 def _before(expected: int, first_txid: int) -> int | None:
     return None if expected == first_txid else expected - 1
-
-
-def _scan_operations(buffer: Buffer, first_txid: int) -> SegmentEnd:
-    try:
-        scan = scan_segment(buffer, first_txid=first_txid)
-    except UnsupportedEditsLayoutError as error:
-        return SegmentEnd(None, error.message)
-    return SegmentEnd(scan.last_txid, f"damaged at byte {scan.end}" if scan.corrupt else "")

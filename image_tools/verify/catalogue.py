@@ -44,7 +44,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("frame-summary", _E, "the FileSummary cannot be read", ""),
     ("frame-codec", _E, "the compression codec is unknown", ""),
     ("frame-codec-release", _W, "not every release of the layout has the compression codec", ""),
-    ("frame-layout-old", _E, "the layout version is older than the protobuf format", ""),
+    ("frame-layout-old", _E, "the layout version is older than Hadoop 2.4", ""),
     ("frame-layout-unknown", _W, "the layout version is newer than every known version, so its rules are unknown", ""),
     ("digest-missing", _E, "the image has no .md5 file", "a new digest file is written for the unverified bytes"),
     (

@@ -26,7 +26,7 @@ from image_format.errors import (
     UnsupportedCodecError,
     UnsupportedLayoutError,
 )
-from image_format.layout import LayoutVersion, check_readable, is_unknown, supports
+from image_format.layout import OLDEST_LAYOUT, LayoutVersion, check_readable, is_unknown, supports
 from image_format.md5_file import md5_of_file, read_md5_file
 from image_format.proto.fsimage_pb2 import FileSummary
 from image_format.reader import REQUIRED_SECTIONS
@@ -194,7 +194,7 @@ def _frame(path: Path, data: Bytes, message: FileSummary, base: int, findings: F
         findings.add("frame-codec", error.detail, place, 0)
         return None
     except UnsupportedLayoutError as error:
-        if layout > LayoutVersion.PROTOBUF_FORMAT:
+        if layout > OLDEST_LAYOUT:
             findings.add("frame-layout-old", error.detail, place, 0)
             return None
         findings.add("frame-layout-unknown", error.detail, place, 0)

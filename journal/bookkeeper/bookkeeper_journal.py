@@ -186,7 +186,7 @@ class BookKeeperJournal:
             raise SegmentError(
                 f"ledger {segment.ledger_id} of the segment no longer exists", file=path, hint=hint
             ) from fault
-        last = None if ledger.last < 0 else last_txid(ledger.entry(ledger.last).payload, segment.layout_version)
+        last = None if ledger.last < 0 else last_txid(ledger.entry(ledger.last).payload)
         if last is None:
             _LOG.info("%s is empty and is removed", path)
             self._max_txid.lower_from(segment.first_txid)
@@ -226,7 +226,7 @@ class BookKeeperJournal:
             return None
         if opened.last < 0:
             return None
-        found = last_txid(opened.entry(opened.last).payload, segment.layout_version)
+        found = last_txid(opened.entry(opened.last).payload)
         return None if found is None else self._segment(segment, found, lambda: opened)
 
     def _segment(self, segment: SegmentLedger, last: int, open_ledger: Callable[[], ReadLedger]) -> LedgerSegment:
@@ -269,7 +269,7 @@ class _OpenLedger:
         return self._handle.read()
 
     def append(self, batch: RecordBatch) -> None:
-        self._handle.append(cut_entries(batch.records, self.segment.layout_version, self._buffer))
+        self._handle.append(cut_entries(batch.records, self._buffer))
 
     def finalize(self, last_txid: int) -> None:
         self._handle.close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from journal.binary_codec import decode_op
+from journal.binary_codec import check_layout, decode_op
 from journal.bookkeeper.errors import FrameError
 from journal.bookkeeper.ledger_client import ReadLedger
 from journal.bookkeeper.messages import ADD_OVERHEAD, MAX_FRAME
 from journal.errors import SegmentError, TransactionGapError
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment_frames import has_frames, iter_frames
+from journal.segment_frames import iter_frames
 
 MAX_ENTRY_SIZE = MAX_FRAME - ADD_OVERHEAD
 
@@ -41,6 +41,7 @@ class LedgerSegment:
         self._open = open_ledger
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
+        check_layout(self.layout_version, file=self.name)
         ledger = self._open()
         expected = None
         for entry in ledger.entries(self._first_entry(ledger, from_txid)):
@@ -64,7 +65,7 @@ class LedgerSegment:
         low, high = 0, ledger.last
         while txid > self.first and low < high:
             middle = (low + high + 1) // 2
-            found = first_txid(ledger.entry(middle).payload, self.layout_version)
+            found = first_txid(ledger.entry(middle).payload)
             if found is None or found > txid:
                 high = middle - 1
             else:
@@ -84,36 +85,20 @@ def decode_ops(payload: bytes, layout_version: int, place: str) -> Iterator[Edit
         yield op
 
 
-def first_txid(payload: bytes, layout_version: int) -> int | None:
+def first_txid(payload: bytes) -> int | None:
     """Return the first txid of an entry, or None for an empty entry; raise the same errors as `decode_ops`."""
-    return next((txid for txid, _ in operation_ends(payload, layout_version)), None)
+    return next((frame.txid for frame in iter_frames(payload, 0, len(payload))), None)
 
 
-def last_txid(payload: bytes, layout_version: int) -> int | None:
+def last_txid(payload: bytes) -> int | None:
     """Return the last txid of an entry, or None for an empty entry; raise the same errors as `decode_ops`."""
     last = None
-    for txid, _ in operation_ends(payload, layout_version):
-        last = txid
+    for frame in iter_frames(payload, 0, len(payload)):
+        last = frame.txid
     return last
 
 
-def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, int]]:
-    """Yield the txid and the end of each operation.
-
-    Raises:
-        CorruptOpError: an operation is damaged or truncated.
-    """
-    if has_frames(layout_version):
-        for frame in iter_frames(records, 0, len(records)):
-            yield frame.txid, frame.end
-        return
-    position = 0
-    while position < len(records):
-        op, position = decode_op(records, position, layout_version)
-        yield op.txid, position
-
-
-def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
+def cut_entries(records: Buffer, size: int) -> list[bytes]:
     """Cut records into entries of complete operations.
 
     Each entry ends with the operation that makes the entry longer than `size`.
@@ -125,14 +110,15 @@ def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
     entries, start = [], 0
     with memoryview(records) as view:
         end = 0
-        for txid, following in operation_ends(view, layout_version):
+        for frame in iter_frames(view, 0, len(view)):
+            following = frame.end
             if following - start > MAX_ENTRY_SIZE and end > start:
                 entries.append(bytes(view[start:end]))
                 start = end
             if following - start > MAX_ENTRY_SIZE:
                 raise FrameError(
                     f"an operation of {following - start} bytes is larger than bookies accept",
-                    txid=txid,
+                    txid=frame.txid,
                     hint="BookKeeper cannot store such an operation; use another kind of journal.",
                 )
             end = following

@@ -6,15 +6,13 @@ had these transactions. Therefore, the number of transactions that a node report
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from journal.binary_codec import decode_op
 from journal.errors import CorruptHeaderError, CorruptOpError
 from journal.primitives import Buffer
 from journal.segment_format import HEADER_SIZE, decode_header
-from journal.segment_frames import OpFrame, has_frames, iter_frames
+from journal.segment_frames import OpFrame, iter_frames
 from journal.system_ops import StartLogSegmentOp
 
 _STEP = 1 << 16
@@ -104,29 +102,13 @@ def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None
 def _frames(view: memoryview, first_txid: int) -> Iterator[OpFrame]:
     """Yield complete operations up to the first txid that is not consecutive."""
     try:
-        layout = decode_header(view)
-        if not has_frames(layout):
-            yield from _decoded(view, layout, first_txid)
-            return
+        decode_header(view)
         for expected, frame in enumerate(iter_frames(view, HEADER_SIZE, len(view)), first_txid):
             if frame.txid != expected:
                 return
             yield frame
     except (CorruptHeaderError, CorruptOpError):
         return
-
-
-def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[OpFrame]:
-    """Yield the complete operations of layouts without a length field."""
-    start = HEADER_SIZE
-    for expected in itertools.count(first_txid):
-        if start >= len(view):
-            return
-        op, end = decode_op(view, start, layout)
-        if op.txid != expected:
-            return
-        yield OpFrame(start, end, op.opcode, op.txid)
-        start = end
 
 
 def _common(one: SegmentCopy, limit: int, other: SegmentCopy) -> int:

@@ -10,8 +10,8 @@ from journal.errors import CorruptOpError, SegmentError, TransactionGapError
 from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.primitives import Buffer
-from journal.segment_format import HEADER_SIZE, SegmentCursor, check_padding, decode_header
-from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
+from journal.segment_format import HEADER_SIZE, check_padding, decode_header
+from journal.segment_frames import OpFrame, check_frame, iter_frames
 from pipeline.sources.edit_rows import EditRow
 
 _MAX_PENDING = 4096
@@ -68,19 +68,6 @@ def read_range(buffer: Buffer, piece: EditsRange, wanted: WantedEdits) -> Iterat
     """
     layout_version = decode_header(buffer, file=piece.file)
     clock = _Clock(buffer, layout_version, piece)
-    if not has_frames(layout_version):
-        ops = SegmentCursor(
-            buffer,
-            file=piece.file,
-            first_txid=piece.first_txid,
-            last_txid=piece.last_txid,
-            max_op_size=wanted.max_op_size,
-        )
-        for op in ops:
-            time = clock.at(op)
-            if wanted.takes(op.txid):
-                yield EditRow(op, time)
-        return
     for frame in _checked(buffer, piece):
         if frame.txid > wanted.high:
             return
@@ -171,34 +158,25 @@ class _Clock:
 
 def _times_from(buffer: Buffer, start: int, layout_version: int, piece: EditsRange) -> Iterator[int]:
     """Yield the times of operations from `start` to the segment's end, or to the first damage."""
-    if has_frames(layout_version):
-        try:
-            for frame in iter_frames(buffer, start, piece.segment_end, file=piece.file):
-                if frame.opcode in TIMED:
-                    time = op_time(decode_op(buffer, frame.start, layout_version, file=piece.file)[0])
-                    if time is not None:
-                        yield time
-        except CorruptOpError:
-            return  # the incomplete end of a segment in progress, or damage that the reader of that range reports
-    else:
-        for op in SegmentCursor(buffer, file=piece.file, first_txid=piece.first_txid, last_txid=piece.last_txid):
-            time = op_time(op)
-            if time is not None:
-                yield time
+    try:
+        for frame in iter_frames(buffer, start, piece.segment_end, file=piece.file):
+            if frame.opcode in TIMED:
+                time = op_time(decode_op(buffer, frame.start, layout_version, file=piece.file)[0])
+                if time is not None:
+                    yield time
+    except CorruptOpError:
+        return  # the incomplete end of a segment in progress, or damage that the reader of that range reports
 
 
 def cut_range(buffer: Buffer, whole: EditsRange, places: Sequence[int]) -> list[EditsRange]:
     """Divide a whole segment at the first operation at or after each of `places`, ascending offsets in bytes.
 
-    Operations of layouts without lengths, and the bytes after a damaged operation, stay in one range. The range's
-    reader reports the damage.
+    The bytes after a damaged operation stay in one range, whose reader reports the damage.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     layout_version = decode_header(buffer, file=whole.file)
-    if not has_frames(layout_version):
-        return [whole]
     pieces, rest = [], whole
     clock = _Clock(buffer, layout_version, whole)
     remaining = [place for place in places if place > HEADER_SIZE]

@@ -36,7 +36,7 @@ def filter_of_bytes(ops: list[EditOp]) -> bytes:
         op.txid = txid
     content = b"".join(encode_op(op, NEWEST) for op in ops)
     builder = PathFilterBuilder()
-    frames = whole_frames(content, NEWEST, 1, None)
+    frames = whole_frames(content, 1, None)
     assert frames.next_txid == len(ops) + 1
     builder.add_columns(content, op_columns(content, frames, NEWEST))
     return builder.build()

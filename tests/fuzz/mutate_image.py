@@ -38,7 +38,7 @@ def mutate_image(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
     elif choice < 0.9:
         codec = rng.choice(list(CODECS))
     elif choice < 0.95:
-        layout_version = rng.randrange(NEWEST_LAYOUT - 1, -51)
+        layout_version = rng.randrange(NEWEST_LAYOUT - 1, -55)
     else:
         rng.shuffle(sections)
     return _build(sections, codec, layout_version, rng, mutate)

@@ -115,6 +115,6 @@ def test_recorded_versions_are_read() -> None:
     assert paths
     for path in paths:
         info = parse_version(path.read_bytes(), str(path))
-        assert -67 <= info.layout_version <= -52
+        assert -67 <= info.layout_version <= -56
         assert info.cluster_id.startswith("CID-")
         assert info.blockpool_id.startswith("BP-")

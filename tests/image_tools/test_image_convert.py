@@ -303,7 +303,7 @@ def test_images_before_storage_policies_can_only_change_their_codec(tmp_path: Pa
     assert sections(packed) == sections(path)
 
 
-@pytest.mark.parametrize("layout", [-1, -18, -40, -51])
+@pytest.mark.parametrize("layout", [-1, -18, -40, -55])
 def test_images_before_the_protobuf_format_are_refused(layout: int, tmp_path: Path) -> None:
     path = tmp_path / "fsimage_0000000000000000007"
     path.write_bytes(layout.to_bytes(4, "big", signed=True) + bytes(100))

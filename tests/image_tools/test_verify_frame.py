@@ -69,7 +69,7 @@ DAMAGED: dict[str, list[bytes]] = {
     "frame-cut": [b"", PLAIN[:5], PLAIN[:-2], PLAIN[:8]],
     "frame-summary": [PLAIN[:-4] + b"\x00\x00\x00\x00", PLAIN[:-8] + b"\xff" * 4 + PLAIN[-4:]],
     "frame-codec": [with_sections(PLAIN, lambda _: None, codec="org.example.Codec")],
-    "frame-layout-old": [build_image(healthy(), layout_version=-51)],
+    "frame-layout-old": [build_image(healthy(), layout_version=-55)],
     "section-outside": [with_sections(PLAIN, replaced("CACHE_MANAGER", 0, 1 << 40))],
     "section-overlap": [with_sections(PLAIN, replaced("INODE", -3, 0))],
     "section-twice": [with_sections(PLAIN, lambda sections: sections.append(sections[0]))],

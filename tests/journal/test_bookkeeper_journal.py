@@ -113,9 +113,9 @@ def test_gap_is_reported_and_purge_removes_older_segments(cluster: Cluster, jour
 
 def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeperJournal) -> None:
     write_segments(journal, (1, 3))
-    old = journal.start_segment(4, -52)
-    old.append(batch(4, [delete(4), delete(5)], -52))
-    old.append(batch(6, [delete(6)], -52))
+    old = journal.start_segment(4, -56)
+    old.append(batch(4, [delete(4), delete(5)], -56))
+    old.append(batch(6, [delete(6)], -56))
     old.finalize(6)
     assert read_all(cluster.journal()) == {2: "/000002", 4: "/000004", 5: "/000005", 6: "/000006"}
     writer = journal.start_segment(7, LAYOUT)

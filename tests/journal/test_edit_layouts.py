@@ -13,10 +13,9 @@ from image_format.layout import NEWEST_LAYOUT
 from journal import record_kinds
 from journal.binary_codec import decode_op, encode_op
 from journal.edits_text import fitting
-from journal.errors import CorruptOpError, OpEncodingError
+from journal.errors import OpEncodingError
 from journal.ops import (
     OPERATIONS,
-    AclEntry,
     AddOp,
     AppendOp,
     CachePoolInfo,
@@ -43,9 +42,6 @@ PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 
 # layout that introduced an operation, from NameNodeLayoutVersion.Feature and LayoutVersion.Feature
 OPERATION_SINCE = {
-    "OP_SET_ACL": -53,
-    "OP_ROLLING_UPGRADE_START": -55,
-    "OP_ROLLING_UPGRADE_FINALIZE": -55,
     "OP_SET_XATTR": -57,
     "OP_REMOVE_XATTR": -57,
     "OP_SET_STORAGE_POLICY": -60,
@@ -58,8 +54,6 @@ OPERATION_SINCE = {
     "OP_REMOVE_ERASURE_CODING_POLICY": -64,
 }
 FIELD_SINCE = {
-    ("OP_ADD", "acl_entries"): -53,
-    ("OP_MKDIR", "acl_entries"): -53,
     ("OP_ADD", "xattrs"): -57,
     ("OP_MKDIR", "xattrs"): -57,
     ("OP_ADD", "overwrite"): -58,
@@ -96,8 +90,7 @@ def add(**fields: Any) -> AddOp:
 
 
 def body(op: Any, layout_version: int) -> bytes:
-    framed = layout_version <= -56
-    return encode_op(op, layout_version)[13 if framed else 9 : -4]
+    return encode_op(op, layout_version)[13:-4]
 
 
 @pytest.mark.parametrize("layout_version", LAYOUTS)
@@ -182,7 +175,6 @@ RPC_NONE = bytes.fromhex("0000 fffffffe")
 @pytest.mark.parametrize(
     ("fields", "since", "size"),
     [
-        ({"acl_entries": (AclEntry(0, 0, 7),)}, -53, 5),
         ({"xattrs": (XAttr(0, "a", b"v"),)}, -57, 11),
         ({"overwrite": True}, -58, 1),
         ({"storage_policy_id": 7}, -60, 1),
@@ -273,13 +265,6 @@ def test_default_replication_of_a_cache_pool_has_its_own_flag() -> None:
     assert body(op, -67) == bytes.fromhex("0001 70 00000020 0003") + RPC_NONE
 
 
-def test_operation_length_exists_from_layout_56() -> None:
-    op = EnableErasureCodingPolicyOp(txid=1, policy_name="p")
-    assert len(encode_op(op, -56)) == len(encode_op(op, -55)) + 4
-    with pytest.raises(CorruptOpError):
-        decode_op(encode_op(op, -55), 0, -56)
-
-
 def test_strategies_exist_for_every_field_kind() -> None:
     kinds = {item.kind for cls in OPERATIONS.values() for item in cls.fields}
     assert kinds <= set(STRATEGIES)
@@ -306,7 +291,7 @@ def test_values_do_not_fit_layouts_whose_releases_lack_them(op: Any, since: int)
 
 def test_default_value_of_a_field_fits_every_layout() -> None:
     op = add()
-    assert list(fitting([op], -52)) == [op]
+    assert list(fitting([op], -56)) == [op]
     changed = dataclasses.replace(op, erasure_coding_policy_id=1)
     with pytest.raises(OpEncodingError, match="erasure_coding_policy_id"):
         list(fitting([changed], -63))

@@ -129,9 +129,6 @@ def test_exact_bytes_of_an_operation():
     raw = encode_op(AllowSnapshotOp(txid=9, snapshot_root="/d"), -63)
     body = bytes.fromhex("1d 00000010 0000000000000009 0002 2f64")
     assert raw == body + zlib.crc32(body).to_bytes(4, "big")
-    # layouts before -56 have no length field
-    body = bytes.fromhex("1d 0000000000000009 0002 2f64")
-    assert encode_op(AllowSnapshotOp(txid=9, snapshot_root="/d"), -55) == body + zlib.crc32(body).to_bytes(4, "big")
 
 
 def framed(opcode: int, body: bytes, txid: int = 1) -> bytes:
@@ -183,11 +180,10 @@ def test_unknown_opcodes_are_reported(opcode):
     assert caught.value.opcode == opcode
 
 
-@pytest.mark.parametrize("layout_version", [-55, -63])
-def test_damaged_opcode_is_damage_not_an_operation_of_other_software(layout_version):
-    raw = b"\x78" + encode_op(DeleteOp(path="/a", timestamp=1), layout_version)[1:]
+def test_damaged_opcode_is_damage_not_an_operation_of_other_software():
+    raw = b"\x78" + encode_op(DeleteOp(path="/a", timestamp=1), -63)[1:]
     with pytest.raises(CorruptOpError) as caught:
-        decode_op(raw, 0, layout_version, file="edits")
+        decode_op(raw, 0, -63, file="edits")
     assert not isinstance(caught.value, UnreadableOpError)
     assert "Use another copy" in caught.value.hint
 
@@ -223,14 +219,13 @@ def test_operation_longer_than_a_java_int_is_refused(monkeypatch):
         encode_op(SetXAttrOp(txid=3, src="/", xattrs=(XAttr(0, "a", bytes(1000)),)), -63)
 
 
-@pytest.mark.parametrize("layout_version", [-63, OLDEST_LAYOUT])
-def test_intact_operation_above_the_limit_is_too_large(layout_version):
-    data = encode_op(DeleteOp(txid=3, path="/" + "x" * 500, timestamp=0), layout_version)
-    assert decode_op(data, 0, layout_version, max_op_size=len(data))[1] == len(data)
+def test_intact_operation_above_the_limit_is_too_large():
+    data = encode_op(DeleteOp(txid=3, path="/" + "x" * 500, timestamp=0), -63)
+    assert decode_op(data, 0, -63, max_op_size=len(data))[1] == len(data)
     with pytest.raises(OpTooLargeError, match=rf"of {len(data)} bytes is larger than dfs\.namenode\.max\.op\.size"):
-        decode_op(data, 0, layout_version, max_op_size=len(data) - 1)
+        decode_op(data, 0, -63, max_op_size=len(data) - 1)
     with pytest.raises(CorruptOpError):
-        decode_op(data[:-1], 0, layout_version, max_op_size=len(data) - 1)
+        decode_op(data[:-1], 0, -63, max_op_size=len(data) - 1)
 
 
 def test_fields_absent_from_the_layout_are_omitted():

@@ -297,7 +297,7 @@ def test_damage_before_an_operation_of_other_software_is_corruption(kind):
 
 
 def test_damage_before_an_intact_operation_is_corruption():
-    for layout_version in (-55, -63, -67):
+    for layout_version in (-56, -63, -67):
         ops = some_ops(count=6)
         content = bytearray(segment_bytes(ops, layout_version))
         places = [op.offset for op in SegmentCursor(bytes(content))]

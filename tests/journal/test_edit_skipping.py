@@ -32,7 +32,7 @@ from journal.values import Block
 from tests.depth import examples
 from tests.journal.journal_support import numbered, operations, segment_bytes, some_ops, unreadable_op
 
-LAYOUTS = [-52, -55, -60, -63, -64, -66, -67]
+LAYOUTS = [-56, -60, -63, -64, -66, -67]
 OWNER = PermissionStatus("hdfs", "supergroup", 0o755)
 
 

@@ -167,14 +167,6 @@ def test_reader_of_a_segment_that_is_finalized_and_then_purged(journal: FileJour
         list(seen.read(1))
 
 
-def test_torn_open_segment_of_an_old_layout_is_read(journal: FileJournal, folder: Path) -> None:
-    op = delete(1)
-    op.txid = 1
-    (folder / inprogress_name(1)).write_bytes(encode_header(-55) + encode_op(op, -55) + b"\x02\x00")
-    (seen,) = journal.segments(1, in_progress=True)
-    assert (seen.last, [each.txid for each in seen.read(1)]) == (1, [1])
-
-
 @pytest.mark.parametrize("content", [b"", b"\xff\xff", segment(1, 0)])
 def test_open_segment_without_transactions_is_not_listed(journal: FileJournal, folder: Path, content: bytes) -> None:
     (folder / inprogress_name(1)).write_bytes(content)

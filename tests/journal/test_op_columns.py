@@ -43,7 +43,7 @@ def test_columns_of_random_operations_equal_decoded_values(data: st.DataObject, 
     ops = data.draw(st.lists(operations(layout_version=layout), min_size=1, max_size=8))
     numbered(ops, 7)
     content = b"".join(encode_op(op, layout) for op in ops)
-    frames = whole_frames(content + bytes([TERMINATOR]) * 9, layout, 7, None)
+    frames = whole_frames(content + bytes([TERMINATOR]) * 9, 7, None)
     assert (frames.end, frames.next_txid) == (len(content), 7 + len(ops))
     assert_same(content, frames, layout, ops)
 
@@ -54,7 +54,7 @@ def test_columns_of_recorded_segments_equal_decoded_values(path: Path) -> None:
     content = path.read_bytes()
     layout = decode_header(content)
     ops = list(SegmentCursor(content, in_progress=True))
-    frames = whole_frames(content[HEADER_SIZE:], layout, ops[0].txid, None)
+    frames = whole_frames(content[HEADER_SIZE:], ops[0].txid, None)
     assert frames.next_txid == ops[-1].txid + 1
     assert_same(content[HEADER_SIZE:], frames, layout, ops)
 
@@ -64,16 +64,15 @@ def test_frames_end_before_damage_and_at_the_last_transaction() -> None:
     numbered(ops, 1)
     each = [encode_op(op, NEWEST) for op in ops]
     content = b"".join(each)
-    assert whole_frames(content, NEWEST, 1, 2).starts.tolist() == [0, len(each[0])]
-    assert whole_frames(content, NEWEST, 2, None)[1:] == (0, 2)
-    assert whole_frames(content[:-1], NEWEST, 1, None).next_txid == 4
-    assert whole_frames(content, -55, 1, None).starts.tolist() == []
+    assert whole_frames(content, 1, 2).starts.tolist() == [0, len(each[0])]
+    assert whole_frames(content, 2, None)[1:] == (0, 2)
+    assert whole_frames(content[:-1], 1, None).next_txid == 4
     for position in range(len(each[0]), len(each[0]) + len(each[1])):
         damaged = bytearray(content)
         damaged[position] ^= 1
-        assert whole_frames(bytes(damaged), NEWEST, 1, None).next_txid == 2
+        assert whole_frames(bytes(damaged), 1, None).next_txid == 2
         damaged[-1] ^= 1
-        assert whole_frames(bytes(damaged), NEWEST, 1, None).next_txid == 2
+        assert whole_frames(bytes(damaged), 1, None).next_txid == 2
 
 
 @given(st.data())
@@ -81,18 +80,18 @@ def test_wrong_checksums_are_found_among_many_operations(data: st.DataObject) ->
     ops = data.draw(st.lists(operations(layout_version=NEWEST), min_size=1, max_size=8))
     numbered(ops, 7)
     content = bytearray(b"".join(encode_op(op, NEWEST) for op in ops))
-    frames = whole_frames(bytes(content), NEWEST, 7, None)
+    frames = whole_frames(bytes(content), 7, None)
     wrong = sorted(data.draw(st.sets(st.integers(0, len(ops) - 1))))
     for number in wrong:
         content[frames.ends[number] + data.draw(st.integers(0, 3))] ^= data.draw(st.integers(1, 255))
-    assert whole_frames(bytes(content), NEWEST, 7, None).next_txid == 7 + (wrong[0] if wrong else len(ops))
+    assert whole_frames(bytes(content), 7, None).next_txid == 7 + (wrong[0] if wrong else len(ops))
 
 
 def test_path_longer_than_its_operation_is_an_error() -> None:
     content = bytearray(encode_op(DeleteOp(txid=1, path="/a", timestamp=1), NEWEST))
     content[13:15] = b"\x7f\xff"
     content[-4:] = crc32(content[:-4]).to_bytes(4, "big")
-    frames = whole_frames(bytes(content), NEWEST, 1, None)
+    frames = whole_frames(bytes(content), 1, None)
     assert frames.starts == [0]
     with pytest.raises(CorruptOpError):
         op_columns(bytes(content), frames, NEWEST)

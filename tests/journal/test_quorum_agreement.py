@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal.binary_codec import encode_op
-from journal.ops import SetGenstampV2Op, StartLogSegmentOp
 from journal.quorum.agreement import SegmentCopy, durable_part, same_transactions
 from journal.segment_format import encode_header
 from tests.journal.quorum_model import LAYOUT
@@ -79,14 +77,6 @@ def test_bytes_after_the_last_intact_transaction_are_ignored(tail: bytes) -> Non
 
 def test_copies_of_different_layouts_differ() -> None:
     assert durable(content(1, 2), encode_header(-65) + content(1, 2)[8:]) is None
-
-
-def test_layouts_without_operation_lengths() -> None:
-    old = -55
-    ops = [StartLogSegmentOp(txid=1), *(SetGenstampV2Op(genstamp=7, txid=txid) for txid in (2, 3))]
-    whole = encode_header(old) + b"".join(encode_op(op, old) for op in ops)
-    assert durable(whole + PADDING, whole[:-3]) == 2
-    assert durable(whole, whole) == 3
 
 
 @given(st.lists(st.lists(st.integers(0, 1), max_size=6), min_size=1, max_size=5), st.integers(1, 5))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from journal.errors import CorruptOpError
 from journal.operation import EditOp
 from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header
-from journal.segment_frames import OpFrame, check_frame, has_frames, iter_frames
-from tests.journal.journal_support import NEWEST, case_id, numbered, operations, recorded_segments, segment_bytes
+from journal.segment_frames import OpFrame, check_frame, iter_frames
+from tests.journal.journal_support import case_id, numbered, operations, recorded_segments, segment_bytes
 
 
 def twin(buffer: bytes) -> list[OpFrame]:
@@ -31,7 +31,6 @@ def twin(buffer: bytes) -> list[OpFrame]:
 @pytest.mark.parametrize("path", recorded_segments(), ids=case_id)
 def test_frames_of_recorded_segments_equal_decoded_operations(path: Path) -> None:
     buffer = path.read_bytes()
-    assert has_frames(decode_header(buffer))
     frames = list(iter_frames(buffer, HEADER_SIZE, len(buffer)))
     assert frames == twin(buffer)
     for frame in frames:
@@ -64,9 +63,3 @@ def test_frames_before_a_cut_or_damage_are_found(made: list[EditOp], data: st.Da
     sound = [frame for frame in twin(segment_bytes(made)) if frame.end <= min(place, len(buffer))]
     assert found[: len(sound)] == sound
     assert all(frame.end <= len(buffer) for frame in found)
-
-
-def test_layouts_without_operation_lengths_have_no_frames() -> None:
-    assert not has_frames(-55)
-    assert has_frames(-56)
-    assert has_frames(NEWEST)

@@ -23,7 +23,7 @@ from pipeline.errors import SourceFileError, SourceOptionError
 from pipeline.sources.edit_ranges import EditsRange, WantedEdits, cut_range, read_range
 from pipeline.tables.edits import EDITS
 from tests.depth import examples
-from tests.engine.op_makers import add, close, delete, mkdir, rename, times
+from tests.engine.op_makers import add, close, mkdir, rename, times
 from tests.journal.journal_support import numbered, operations, segment_bytes
 from tests.pipeline.edits_support import reader, rows, write_segment
 from tests.recorded_cases import ALL_CASES, Case
@@ -146,16 +146,6 @@ def test_columns_and_txids_can_be_selected(tmp_path: Path) -> None:
     assert rows(tmp_path, columns="op, txid", from_txid="2", to_txid="3") == [
         {"op": "OP_SET_GENSTAMP_V2", "txid": 2},
         {"op": "OP_MKDIR", "txid": 3},
-    ]
-
-
-def test_layouts_without_operation_lengths_are_read(tmp_path: Path) -> None:
-    made = numbered([ops.StartLogSegmentOp(), mkdir("/a", 17, NOON), delete("/a", timestamp=NOON + 1)], 5)
-    write_segment(tmp_path, made, layout=-55)
-    found = rows(tmp_path, partitions="4", from_txid="5", to_txid="6")
-    assert [(row["op"], row["approximate_time"]) for row in found] == [
-        ("OP_START_LOG_SEGMENT", moment(NOON)),
-        ("OP_MKDIR", moment(NOON)),
     ]
 
 
