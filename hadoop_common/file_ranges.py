@@ -1,39 +1,21 @@
-"""Linux system calls on file ranges that Python lacks, with fallbacks for other systems."""
+"""Linux system calls on file ranges that Python lacks, with fallbacks for other file systems."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
-from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 _WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4  # sync_file_range(2)
-_NOT_THERE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ESPIPE)
-
-
-@cache
-def _function(name: str) -> Callable[..., int] | None:
-    try:
-        return _of_libc(ctypes.CDLL(None, use_errno=True), name)
-    except (AttributeError, OSError):
-        return None
-
-
-def _of_libc(libc: Any, name: str) -> Callable[..., int]:
-    found: Callable[..., int] = getattr(libc, name)
-    return found
+_NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ESPIPE)
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def _sync(descriptor: int, start: int, size: int, flags: int) -> bool:
-    """Call sync_file_range(2); return False if the system or file system does not support it."""
-    function = _function("sync_file_range")
-    if function is None:
-        return False
-    if function(descriptor, ctypes.c_int64(start), ctypes.c_int64(size), flags) < 0:
+    """Call sync_file_range(2); return False if the file system does not support it."""
+    if _LIBC.sync_file_range(descriptor, ctypes.c_int64(start), ctypes.c_int64(size), flags) < 0:
         number = ctypes.get_errno()
-        if number in _NOT_THERE:
+        if number in _NOT_SUPPORTED:
             return False
         raise OSError(number, os.strerror(number))
     return True
@@ -65,5 +47,4 @@ def reserve(descriptor: int, start: int, size: int) -> bool:
 
     Unlike `os.posix_fallocate`, this function writes nothing if the file system lacks support.
     """
-    function = _function("fallocate")
-    return function is not None and function(descriptor, 0, ctypes.c_int64(start), ctypes.c_int64(size)) == 0
+    return bool(_LIBC.fallocate(descriptor, 0, ctypes.c_int64(start), ctypes.c_int64(size)) == 0)

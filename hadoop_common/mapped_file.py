@@ -13,7 +13,6 @@ import ctypes
 import mmap
 import os
 import signal
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -169,9 +168,9 @@ def _address(mapped: mmap.mmap) -> int:
 
 
 def _guard() -> None:
-    """Install the SIGBUS handler if the system and the machine are supported."""
+    """Install the SIGBUS handler if the machine is supported."""
     with _once:
-        if _kept or sys.platform != "linux" or os.uname().machine not in _MACHINES:
+        if _kept or os.uname().machine not in _MACHINES:
             return
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -23,13 +22,13 @@ LARGE_WORK: Final = 64 << 20
 def lower_thread_priority(work: int) -> None:
     """Lower the priority of the calling thread permanently: the thread uses idle cores, or else a tenth of a core.
 
-    The change works only on Linux, because elsewhere niceness applies to the whole process (nice(2)). If the change is
-    forbidden, the priority does not change.
+    On Linux, niceness applies to a thread, not to the process (nice(2)). If the change is forbidden, the priority does
+    not change.
 
     Args:
         work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority does not change.
     """
-    if work >= LARGE_WORK and sys.platform == "linux":
+    if work >= LARGE_WORK:
         with suppress(OSError):
             os.nice(_NICE)
 

@@ -190,7 +190,7 @@ def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
 
 def _like_numpy(block: mmap.mmap) -> None:
     """Request large pages, as NumPy does for its arrays; the system may not support them."""
-    if len(block) >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if len(block) >= _HUGE:
         with suppress(OSError):
             block.madvise(mmap.MADV_HUGEPAGE)
 

@@ -77,7 +77,6 @@ class WriteModeChooser:
             self._settled = _SETTLED
 
 
-_DIRECT = getattr(os, "O_DIRECT", 0)
 _BUFFER = 4 * 1024 * 1024
 _IN_FLIGHT = 4
 _STRETCH = 16 * _BUFFER
@@ -223,10 +222,8 @@ class DirectFile:
 
 def _open_direct(path: Path) -> int:
     """Return a descriptor whose writes bypass the page cache; -1 if the file system does not support this."""
-    if not _DIRECT:
-        return -1
     try:
-        return os.open(path, os.O_WRONLY | os.O_CLOEXEC | _DIRECT)
+        return os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_DIRECT)
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise

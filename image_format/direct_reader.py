@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from hadoop_common.available_memory import available_memory
 
-_DIRECT = getattr(os, "O_DIRECT", 0)
+_DIRECT = os.O_DIRECT
 _BLOCK = 4096
 """Alignment of offsets, sizes and memory, for every disk."""
 _SHARE = 2
@@ -41,8 +41,6 @@ class DirectReader:
     @classmethod
     def open(cls, path: Path, status: os.stat_result) -> DirectReader | None:
         """Open `path`; return None if it cannot be read directly, or is no longer the file with this status."""
-        if not _DIRECT:
-            return None
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _DIRECT)
         except OSError:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -242,7 +241,6 @@ def test_ssh_finds_no_process_on_the_port(ssh: Ssh) -> None:
     assert only(list(fencer("", given).fence())).worked
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc/net/tcp exists on Linux only")
 def test_ssh_cannot_kill_a_process_of_another_user(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
     ssh.runs(fuser=1)
     refused = Mock(side_effect=ConnectionRefusedError)

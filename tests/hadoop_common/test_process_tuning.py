@@ -8,12 +8,9 @@ import sys
 import threading
 from pathlib import Path
 
-import pytest
-
 from hadoop_common.process_tuning import LARGE_WORK, lower_session_priority, lower_thread_priority
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
 def test_only_the_calling_thread_gets_a_low_priority_for_large_work() -> None:
     """A thread with little work keeps its priority, because other threads may wait for its interpreter lock."""
     before = os.nice(0)

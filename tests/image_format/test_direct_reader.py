@@ -69,11 +69,6 @@ def test_a_range_beyond_the_end_of_a_truncated_file_is_not_read(tmp_path: Path) 
     reader.close()
 
 
-def test_no_direct_reader_on_systems_without_direct_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_reader, "_DIRECT", 0)
-    assert DirectReader.open(path, path.stat()) is None
-
-
 def test_a_file_exceeds_the_page_cache_above_half_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_reader, "available_memory", lambda: 1000)
     assert [direct_reader.exceeds_page_cache(size) for size in (500, 501)] == [False, True]
