@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from checkpointer.backup_images.image_folder import ImageFolder
 from checkpointer.backup_images.offer import ImageOffer, ask_for_image
 from checkpointer.errors import TransferError
-from checkpointer.transfer.common import never
 from checkpointer.transfer.download import download_image
+from engine.observer import Observer, SilentObserver
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
+from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.ha_protocol import HAState
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -46,8 +46,6 @@ class FetchOptions:
     user: str = ""
     timeout: float = 60.0
     bandwidth: int = 0
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    cancel: Callable[[], bool] = never
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +68,24 @@ class StoredBackup:
     notes: tuple[str, ...] = field(default=())
 
 
-class FetchProgress(Protocol):
-    def begin(self, what: str, total: int | None) -> None:
-        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, or None if unknown."""
-
-    def advance(self, count: int) -> None:
-        """Record `count` more received bytes."""
-
-
-class _SilentProgress:
-    def begin(self, what: str, total: int | None) -> None:
-        """Show nothing."""
-
-    def advance(self, count: int) -> None:
-        """Show nothing."""
-
-
 def fetch_image(
-    sources: Sequence[NameNodeAddress], folder: ImageFolder, options: FetchOptions, steps: FetchProgress | None = None
+    sources: Sequence[NameNodeAddress], folder: ImageFolder, options: FetchOptions, observer: Observer | None = None
 ) -> StoredBackup:
     """Fetch the image from the first of `sources` that sends it, then remove surplus images.
+
+    The phases are ask, compare, fetch (in bytes) and verify.
 
     Raises:
         TransferError: no NameNode sent the image.
         StorageError: the folder contains images of another namespace, is full, or cannot be written.
         ImageFormatError: the image is damaged at the NameNode (with `deep`).
     """
-    watching = steps or _SilentProgress()
+    watcher = observer or SilentObserver()
     notes: list[str] = []
     failures: list[TransferError] = []
     for source in sources:
         try:
-            found = _fetch_from(source, folder, options, watching, notes)
+            found = _fetch_from(source, folder, options, watcher, notes)
         except TransferError as error:
             failures.append(error)
             continue
@@ -147,25 +131,25 @@ def _behind(source: NameNodeAddress, txid: int, options: FetchOptions) -> list[s
 
 
 def _fetch_from(
-    source: NameNodeAddress, folder: ImageFolder, options: FetchOptions, steps: FetchProgress, notes: list[str]
+    source: NameNodeAddress, folder: ImageFolder, options: FetchOptions, observer: Observer, notes: list[str]
 ) -> tuple[int, Path, str, int, str, bool, Path | None]:
-    steps.begin("ask", None)
+    observer.phase("ask", None)
     offer = ask_for_image(source.http, options.txid, timeout=options.timeout)
     version = _version(source, options, notes)
     if version is not None:
         _same_cluster(folder, version)
     path = folder.path(offer.txid)
-    steps.begin("compare", None)
+    observer.phase("compare", None)
     here = folder.has(offer.txid, offer.md5)
     if here:
-        _verify(path, options, steps)
+        _verify(path, options, observer)
         if version is not None and _namespace_of(path) == version.namespace_id:
-            folder.add_version(offer.txid, version, options.now())
+            folder.add_version(offer.txid, version, datetime.now(UTC))
     else:
-        staged = _download(source, offer, folder, options, steps)
-        _verify(staged, options, steps)
+        staged = _download(source, offer, folder, options, observer)
+        _verify(staged, options, observer)
         _same_namespace(folder, staged, version, source)
-        path = folder.put(staged, offer.md5, version, options.now())
+        path = folder.put(staged, offer.md5, version, datetime.now(UTC))
     kept = folder.version_path(offer.txid)
     return offer.txid, path, offer.md5, offer.size, source.http, not here, kept if kept.is_file() else None
 
@@ -186,7 +170,7 @@ def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -
 
 
 def _download(
-    source: NameNodeAddress, offer: ImageOffer, folder: ImageFolder, options: FetchOptions, steps: FetchProgress
+    source: NameNodeAddress, offer: ImageOffer, folder: ImageFolder, options: FetchOptions, observer: Observer
 ) -> Path:
     free = folder.free()
     if offer.size > free:
@@ -194,15 +178,21 @@ def _download(
             f"the image at txid {offer.txid} has {offer.size} bytes, but {folder.root} has {free} bytes free",
             hint="Free space on that disk, or first fetch with a smaller --keep.",
         )
-    steps.begin("fetch", offer.size)
+    observer.phase("fetch", offer.size)
+    counter = TransferCounter()
+
+    def received(count: int) -> None:
+        counter.add_received(count)
+        observer.advance(counter.received)
+
     image = download_image(
         source.http,
         offer.txid,
         None,
         [folder.staging],
         timeout=options.timeout,
-        throttle=Throttle(options.bandwidth, count=steps.advance),
-        cancel=options.cancel,
+        throttle=Throttle(options.bandwidth, count=received),
+        cancel=observer.cancelled,
     )
     if image.md5 != offer.md5:
         raise TransferError(
@@ -213,10 +203,10 @@ def _download(
     return image.paths[0]
 
 
-def _verify(path: Path, options: FetchOptions, steps: FetchProgress) -> None:
+def _verify(path: Path, options: FetchOptions, observer: Observer) -> None:
     if not options.deep:
         return
-    steps.begin("verify", None)
+    observer.phase("verify", None)
     found = verify_image(path, limit=_MAX_LISTED_ERRORS)
     if not found.valid:
         listed = "; ".join(str(each) for each in found.findings.listed if each.severity is Severity.ERROR)

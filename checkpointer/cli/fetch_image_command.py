@@ -35,22 +35,6 @@ _LATEST = "latest"
 _ASK_TIMEOUT = 10.0
 
 
-class _Steps(ProgressObserver):
-    """Display of a fetch's progress, updated with each received piece."""
-
-    def __init__(self, *, show: bool) -> None:
-        super().__init__(show=show)
-        self._bytes = 0
-
-    def begin(self, what: str, total: int | None) -> None:
-        self._bytes = 0
-        self.phase(what, total)
-
-    def advance(self, count: int) -> None:
-        self._bytes += count
-        super().advance(self._bytes)
-
-
 def _txid(text: str) -> int | None:
     if text == _LATEST:
         return None
@@ -145,8 +129,8 @@ def command(
     )
     sources = [NameNodeAddress(url, rpc)] if url is not None else _sources(settings, options)
     try:
-        with _Steps(show=not as_json) as bars, ImageFolder(folder) as shelf:
-            found = fetch_image(sources, shelf, options, bars)
+        with ProgressObserver(show=not as_json) as observer, ImageFolder(folder) as shelf:
+            found = fetch_image(sources, shelf, options, observer)
     except HdfsError as error:
         if as_json:
             outcome = {"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code}

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from engine.observer import Observer
 from pipeline.reports.counts.grouping import unpack
 from pipeline.reports.counts.tree import ImageCounts
 from pipeline.reports.earlier_reports import last_report
@@ -25,21 +26,13 @@ if TYPE_CHECKING:
 _VERIFIED, _SNAPSHOTS = "verify", "snapshots"
 
 
-class ReportProgress(Protocol):
-    def phase(self, name: str, total: int | None) -> None:
-        """Begin a phase of `total` bytes, or None if unknown."""
-
-    def advance(self, done: int) -> None:
-        """Record the number of bytes read so far."""
-
-
 def make_report(
     context: SparkContext,
     request: ReportRequest,
     choose: Callable[[datetime | None], ReportOptions],
     *,
     generated: datetime,
-    progress: ReportProgress,
+    progress: Observer,
 ) -> NamespaceReport:
     """Make every section that `only` selects and whose inputs exist.
 
@@ -80,7 +73,7 @@ def make_report(
 
 
 def _count(
-    context: SparkContext, options: ReportOptions, images: Sequence[ImageInput], progress: ReportProgress
+    context: SparkContext, options: ReportOptions, images: Sequence[ImageInput], progress: Observer
 ) -> ReportData:
     """Count the images, the oldest first, and verify the last image, in one job."""
     after = images[-1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.common import never
 from checkpointer.transfer.upload_target import Upload
 from checkpointer.transfer.uploader import Uploader, UploadPolicy
 from engine.settings import ReplayRules
@@ -21,10 +22,6 @@ BIG = 64 << 20
 POLICY = UploadPolicy(
     quiet_period=150.0, back_off=BackOff(10.0, 100.0), parallelism=4, timeout=600.0, chunk_size=65536, bandwidth=0
 )
-
-
-def never() -> bool:
-    return False
 
 
 @contextmanager

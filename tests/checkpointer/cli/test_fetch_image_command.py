@@ -12,9 +12,10 @@ import pytest
 
 from checkpointer.backup_images import fetch as fetch_module
 from checkpointer.backup_images import image_folder
-from checkpointer.backup_images.fetch import FetchOptions, FetchProgress, fetch_image
+from checkpointer.backup_images.fetch import FetchOptions, fetch_image
 from checkpointer.backup_images.image_folder import ImageFolder
 from checkpointer.errors import TransferError
+from engine.observer import CancellableObserver, SilentObserver
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import parse_version
 from hadoop_rpc.errors import SafeModeError, StandbyError
@@ -275,29 +276,30 @@ def test_kill_between_two_steps_leaves_no_image_that_looks_complete(
     assert listing(shelf) == WHOLE
 
 
-class Watching(FetchProgress):
+class Watching(SilentObserver):
     def __init__(self) -> None:
         self.totals: list[int | None] = []
         self.bytes = 0
 
-    def begin(self, what: str, total: int | None) -> None:
+    def phase(self, name: str, total: int | None) -> None:
         self.totals.append(total)
 
-    def advance(self, count: int) -> None:
-        self.bytes += count
+    def advance(self, done: int) -> None:
+        self.bytes = done
 
 
 def test_progress_counts_every_byte(namenode: NamenodeDouble, shelf: Path) -> None:
-    steps = Watching()
+    observer = Watching()
     with ImageFolder(shelf) as opened:
-        fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(), steps)
-    assert steps.bytes == OLD_IMAGE.stat().st_size
-    assert steps.bytes in steps.totals
+        fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(), observer)
+    assert observer.bytes == OLD_IMAGE.stat().st_size
+    assert observer.bytes in observer.totals
 
 
 def test_a_cancelled_fetch_leaves_nothing(namenode: NamenodeDouble, shelf: Path) -> None:
     with pytest.raises(TransferError), ImageFolder(shelf) as opened:
-        fetch_image([NameNodeAddress(namenode.url, None)], opened, FetchOptions(cancel=lambda: True))
+        source = NameNodeAddress(namenode.url, None)
+        fetch_image([source], opened, FetchOptions(), CancellableObserver(lambda: True))
     assert listing(shelf) == []
 
 

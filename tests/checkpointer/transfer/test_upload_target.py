@@ -8,10 +8,11 @@ import pytest
 
 import checkpointer.transfer.uploader as uploader_module
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.common import never
 from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from hadoop_common.names import ImageKind, image_name
 from tests.checkpointer.service_support import Clock
-from tests.checkpointer.upload_support import namenodes, never, offered, peer, uploader
+from tests.checkpointer.upload_support import namenodes, offered, peer, uploader
 from tests.servlets.support import INFO, NEW_TXID
 
 

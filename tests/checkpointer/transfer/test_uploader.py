@@ -14,6 +14,7 @@ import pytest
 
 import checkpointer.transfer.uploader as uploader_module
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.common import never
 from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from engine.errors import CheckpointCancelledError
 from engine.settings import ReplayRules
@@ -22,7 +23,7 @@ from hadoop_common.throttle import Throttle
 from image_format.errors import MissingDigestError
 from image_format.md5_file import md5_path, write_md5_file
 from tests.checkpointer.service_support import Clock
-from tests.checkpointer.upload_support import BIG, POLICY, namenodes, never, offered, peer, refusal, uploader
+from tests.checkpointer.upload_support import BIG, POLICY, namenodes, offered, peer, refusal, uploader
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, leftovers
 

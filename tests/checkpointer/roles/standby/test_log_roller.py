@@ -8,12 +8,9 @@ import pytest
 
 from checkpointer.roles.standby.log_roller import LogRoller
 from checkpointer.roles.standby.namenodes import RollRefusedError
+from checkpointer.transfer.common import never
 from hadoop_rpc.errors import RpcError
 from tests.checkpointer.service_support import Clock
-
-
-def never() -> bool:
-    return False
 
 
 class Nodes:

@@ -12,6 +12,7 @@ import pytest
 from checkpointer.roles.standby import namenodes
 from checkpointer.roles.standby.image_fetcher import gap_alarm
 from checkpointer.roles.standby.namenodes import NameNodes, RollRefusedError
+from checkpointer.transfer.common import never
 from hadoop_rpc.errors import AccessControlError, SafeModeError
 from hadoop_rpc.ha_protocol import HAState
 from journal.errors import TransactionGapError
@@ -42,10 +43,6 @@ def double(tmp_path: Path) -> Double:
         return made
 
     return make
-
-
-def never() -> bool:
-    return False
 
 
 def test_states_that_accept_images(double: Double) -> None:
