@@ -11,9 +11,8 @@ from hadoop_common.storage_info import StorageInfo
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.quorum_support import Quorum, quorum, stub_on
-from tests.checkpointer.standby_support import stub_config
 
-__all__ = ["quorum", "stub_config"]
+__all__ = ["quorum"]
 
 
 def info_of(config: StubConfig) -> StorageInfo:

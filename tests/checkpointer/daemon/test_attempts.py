@@ -14,18 +14,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.errors import RpcConnectionError
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import (
-    PERIOD,
-    TRANSACTIONS,
-    Clock,
-    FakeRole,
-    clock,
-    role,
-    service,
-    standby_config,
-)
-
-__all__ = ["clock", "role", "service"]
+from tests.checkpointer.service_support import PERIOD, TRANSACTIONS, Clock, FakeRole, standby_config
 
 
 def test_missing_answers_are_logged_once_and_no_error_unless_due(

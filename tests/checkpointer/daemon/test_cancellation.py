@@ -10,10 +10,8 @@ from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import PERIOD, TRANSACTIONS, Clock, FakeRole, clock, role, service
+from tests.checkpointer.service_support import PERIOD, TRANSACTIONS, Clock, FakeRole
 from tests.namenode_stub.stub_support import wait_until
-
-__all__ = ["clock", "role", "service"]
 
 
 def test_cancellation_drops_a_pending_forced_checkpoint(

@@ -13,19 +13,8 @@ from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import (
-    START,
-    TRANSACTIONS,
-    Clock,
-    FakeRole,
-    clock,
-    role,
-    service,
-    standby_config,
-)
+from tests.checkpointer.service_support import START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.servlets.support import INFO
-
-__all__ = ["clock", "role", "service"]
 
 
 def test_repeated_failures_are_an_alarm_and_waits_grow(

@@ -11,9 +11,7 @@ from checkpointer.transfer.upload_target import Upload
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import TRANSACTIONS, FakeRole, clock, role, service
-
-__all__ = ["clock", "role", "service"]
+from tests.checkpointer.service_support import TRANSACTIONS, FakeRole
 
 
 def test_log_lines_have_fields_for_collectors(

@@ -14,19 +14,7 @@ from hadoop_common.errors import StorageError
 from node_state.text import status_lines
 from servlets.status import TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
-from tests.checkpointer.service_support import (
-    PERIOD,
-    START,
-    TRANSACTIONS,
-    Clock,
-    FakeRole,
-    clock,
-    role,
-    service,
-    standby_config,
-)
-
-__all__ = ["clock", "role", "service"]
+from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 
 CONFIG = CheckpointConfig.from_configuration(
     Configuration.from_mapping(

@@ -16,21 +16,8 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from node_state.text import status_lines
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import (
-    PERIOD,
-    START,
-    TRANSACTIONS,
-    Clock,
-    FakeRole,
-    clock,
-    role,
-    service,
-    service_of,
-    standby_config,
-)
+from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, service_of, standby_config
 from tests.namenode_stub.stub_support import wait_until
-
-__all__ = ["clock", "role", "service"]
 
 
 class WatchedRole(FakeRole):

@@ -9,10 +9,8 @@ import pytest
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.storage.usable_images import UNUSABLE_HINT
 from hadoop_common.names import image_name, md5_name
-from tests.checkpointer.service_support import FakeRole, clock, role, service
+from tests.checkpointer.service_support import FakeRole
 from tests.checkpointer.storage_support import IMAGE_TXID, recorded_directory
-
-__all__ = ["clock", "role", "service"]
 
 
 def test_unusable_image_files_are_alarms(

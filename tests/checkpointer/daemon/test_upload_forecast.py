@@ -13,10 +13,8 @@ from checkpointer.transfer.namenode_settings import NamenodeSettings
 from checkpointer.transfer.upload_target import Upload
 from hadoop_common.names import ImageKind
 from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
-from tests.checkpointer.service_support import Clock, FakeRole, clock, role, service, standby_config
+from tests.checkpointer.service_support import Clock, FakeRole, standby_config
 from tests.checkpointer.upload_support import OLD, RECENT, TAKEN
-
-__all__ = ["clock", "role", "service"]
 
 
 def test_second_missing_answer_of_a_namenode_is_an_alarm(role: FakeRole, clock: Clock) -> None:

@@ -10,12 +10,10 @@ from checkpointer.roles.backup.states import BackupState
 from engine.observer import SilentObserver
 from journal.segment_file import list_segments
 from servlets.status import TriggerState
-from tests.checkpointer.backup_support import Daemon, config_for, daemon, images, in_sync, namenode, play
+from tests.checkpointer.backup_support import Daemon, config_for, images, in_sync, play
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
-
-__all__ = ["daemon", "namenode"]
 
 
 def test_service_makes_checkpoints_and_applies_retention(namenode: NamenodeDouble, tmp_path: Path) -> None:

@@ -29,10 +29,8 @@ from tests.checkpointer.backup_support import (
     assert_follows,
     assert_same_segments,
     config_for,
-    daemon,
     images,
     in_sync,
-    namenode,
     play,
 )
 from tests.checkpointer.storage_support import (
@@ -48,8 +46,6 @@ from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import RECORDED, Case
-
-__all__ = ["daemon", "namenode"]
 
 
 def aside(daemon: Daemon) -> dict[str, bytes]:

@@ -10,12 +10,10 @@ from checkpointer.errors import RoleGaveUpError
 from engine.observer import SilentObserver
 from hadoop_rpc.errors import RemoteError
 from journal.segment_file import list_segments
-from tests.checkpointer.backup_support import Daemon, assert_same_segments, config_for, daemon, in_sync, namenode, play
+from tests.checkpointer.backup_support import Daemon, assert_same_segments, config_for, in_sync, play
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
-
-__all__ = ["daemon", "namenode"]
 
 
 def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: NamenodeDouble, tmp_path: Path) -> None:

@@ -16,17 +16,8 @@ from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.checkpoint_config import CheckpointConfig
-from tests.checkpointer.backup_support import (
-    Daemon,
-    assert_follows,
-    assert_same_segments,
-    backup_config,
-    in_sync,
-    namenode,
-)
+from tests.checkpointer.backup_support import Daemon, assert_follows, assert_same_segments, backup_config, in_sync
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["namenode"]
 
 
 @pytest.fixture

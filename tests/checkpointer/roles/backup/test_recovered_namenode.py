@@ -14,10 +14,8 @@ from engine.observer import SilentObserver
 from hadoop_common.errors import HdfsError
 from journal.segment_file import list_segments
 from journal.segment_format import HEADER_SIZE
-from tests.checkpointer.backup_support import Daemon, daemon, in_sync, namenode
+from tests.checkpointer.backup_support import Daemon, in_sync
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["daemon", "namenode"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

@@ -11,21 +11,10 @@ import pytest
 
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.journal_protocol import JournalClient, JournalInfo
-from tests.checkpointer.backup_support import (
-    Daemon,
-    assert_same_segments,
-    config_for,
-    daemon,
-    images,
-    in_sync,
-    namenode,
-    play,
-)
+from tests.checkpointer.backup_support import Daemon, assert_same_segments, config_for, images, in_sync, play
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.recorded_namespace import DEFAULT_CASE
 from tests.recorded_cases import RECORDED, Case
-
-__all__ = ["daemon", "namenode"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

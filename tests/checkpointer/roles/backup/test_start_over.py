@@ -15,10 +15,8 @@ from hadoop_common.errors import StorageError
 from hadoop_rpc.errors import RpcTimeoutError
 from journal.segment_file import list_segments
 from servlets.status import TriggerState
-from tests.checkpointer.backup_support import Daemon, config_for, daemon, in_sync, namenode
+from tests.checkpointer.backup_support import Daemon, config_for, in_sync
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["daemon", "namenode"]
 
 
 def test_loss_is_recorded_before_the_namenode_answers(

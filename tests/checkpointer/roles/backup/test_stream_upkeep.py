@@ -16,19 +16,8 @@ from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from image_format.errors import UnsupportedLayoutError
 from journal.segment_file import list_segments
-from tests.checkpointer.backup_support import (
-    TAMPERS,
-    Daemon,
-    assert_follows,
-    assert_same_segments,
-    config_for,
-    daemon,
-    in_sync,
-    namenode,
-)
+from tests.checkpointer.backup_support import TAMPERS, Daemon, assert_follows, assert_same_segments, config_for, in_sync
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["daemon", "namenode"]
 
 
 def test_waits_double_up_to_a_maximum() -> None:

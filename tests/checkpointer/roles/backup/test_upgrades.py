@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from image_format.reader import ImageFile
-from tests.checkpointer.backup_support import Daemon, assert_follows, config_for, daemon, in_sync, namenode, play
+from tests.checkpointer.backup_support import Daemon, assert_follows, config_for, in_sync, play
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["daemon", "namenode"]
 
 
 def test_daemon_starts_over_with_an_upgraded_namenode(namenode: NamenodeDouble, daemon: Daemon) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from hadoop_common.names import image_name
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, done, secondary, sound
+from tests.checkpointer.secondary_support import Secondary, done, sound
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["secondary"]
 
 
 def test_a_damaged_image_is_fetched_again(node: NamenodeDouble, tmp_path: Path) -> None:

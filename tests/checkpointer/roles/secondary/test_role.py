@@ -16,12 +16,9 @@ from hadoop_common.names import image_name
 from servlets.application import create_application
 from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, differences, done, image_txids, leftovers, secondary, sound
+from tests.checkpointer.secondary_support import Secondary, differences, done, image_txids, leftovers, sound
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import replications
-
-__all__ = ["secondary"]
-
 
 # ---- a whole checkpoint ------------------------------------------------------------------------------------
 

@@ -13,19 +13,9 @@ from hadoop_common.names import inprogress_name, segment_name
 from hadoop_common.storage_info import ForeignDirectoryError
 from namenode_stub.formatting import format_storage, new_storage_info
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import (
-    Secondary,
-    done,
-    image_txids,
-    secondary,
-    secondary_config,
-    segment_names,
-)
+from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary_config, segment_names
 from tests.cli_runner import fingerprint, run_cli
 from tests.namenode_stub.namenode_double import NamenodeDouble
-
-__all__ = ["secondary"]
-
 
 # ---- configuration -----------------------------------------------------------------------------------------
 

@@ -14,12 +14,10 @@ from image_format.layout import NEWEST_LAYOUT
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, done, image_txids, secondary
+from tests.checkpointer.secondary_support import Secondary, done, image_txids
 from tests.checkpointer.upgrade_cases import UPGRADES, layout_after
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import Case
-
-__all__ = ["secondary"]
 
 
 def layout_of(path: Path) -> int:

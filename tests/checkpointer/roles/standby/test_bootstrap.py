@@ -18,19 +18,7 @@ from hadoop_common.errors import StorageError
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import (
-    Daemon,
-    config_for,
-    daemon,
-    daemon_of,
-    images,
-    leftovers,
-    stub,
-    stub_config,
-    write_edits,
-)
-
-__all__ = ["daemon", "stub", "stub_config"]
+from tests.checkpointer.standby_support import Daemon, config_for, daemon_of, images, leftovers, write_edits
 
 
 def test_active_accepts_checkpoints_after_the_bootstrap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:

@@ -11,10 +11,8 @@ from image_format.md5_file import md5_path
 from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import Daemon, config_for, daemon, daemon_of, stub, stub_config, write_edits
+from tests.checkpointer.standby_support import Daemon, config_for, daemon_of, write_edits
 from tests.checkpointer.storage_support import refuse_to_load
-
-__all__ = ["daemon", "stub", "stub_config"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

@@ -20,10 +20,8 @@ from journal.segment_format import HEADER_SIZE, SegmentCursor, decode_header, en
 from journal.segment_frames import CHECKSUM_SIZE, iter_frames
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, stub, stub_config, write_edits
+from tests.checkpointer.standby_support import Daemon, assert_in_sync, daemon_of, images, write_edits
 from tests.engine.op_makers import add
-
-__all__ = ["stub", "stub_config"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

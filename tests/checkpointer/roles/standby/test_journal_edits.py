@@ -15,9 +15,6 @@ from journal.errors import JournalError, TransactionGapError
 from journal.operation import EditOp
 from journal.quorum.address import QuorumAddress
 from journal.quorum.node_answers import NodeAnswer
-from tests.checkpointer.standby_support import stub_config
-
-__all__ = ["stub_config"]
 
 INFO = StorageInfo(-63, 7, 1000, "CID-a", "BP-1")
 

@@ -10,9 +10,6 @@ from checkpointer.roles.standby.journal_node_monitor import JournalNodeMonitor
 from hadoop_rpc.errors import JavaIOError, NewerTxidError, RpcConnectionError
 from node_state.state import JournalNodeState
 from tests.checkpointer.service_support import Clock
-from tests.checkpointer.standby_support import stub_config
-
-__all__ = ["stub_config"]
 
 
 def test_journal_node_monitor_states() -> None:

@@ -17,9 +17,7 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import standby_config
-from tests.checkpointer.standby_support import Daemon, config_for, daemon_of, stub_config, write_edits
-
-__all__ = ["stub_config"]
+from tests.checkpointer.standby_support import Daemon, config_for, daemon_of, write_edits
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

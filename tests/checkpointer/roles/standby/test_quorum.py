@@ -28,13 +28,13 @@ from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded
-from tests.checkpointer.standby_quorum_support import info_of, quorum, stub, stub_config
+from tests.checkpointer.standby_quorum_support import info_of, quorum, stub
 from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, follow_rolling_upgrade, images, write_edits
 from tests.namenode_stub.stub_support import formatted, wait_until
 from tests.recorded_cases import RECORDED, Case, imgcmp
 
 # fixtures of another module
-__all__ = ["quorum", "stub", "stub_config"]
+__all__ = ["quorum", "stub"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

@@ -22,22 +22,10 @@ from hadoop_rpc.errors import RpcError
 from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import (
-    PERIOD,
-    Daemon,
-    config_for,
-    daemon,
-    images,
-    leftovers,
-    stub,
-    stub_config,
-    write_edits,
-)
+from tests.checkpointer.standby_support import PERIOD, Daemon, config_for, images, leftovers, write_edits
 from tests.depth import scaled
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp, replications
-
-__all__ = ["daemon", "stub", "stub_config"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

@@ -15,19 +15,7 @@ from image_format.reader import ImageFile
 from journal.ops import EditOp, RollingUpgradeStartOp
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import (
-    Daemon,
-    daemon,
-    daemon_of,
-    follow_rolling_upgrade,
-    images,
-    rollbacks,
-    stub,
-    stub_config,
-    write_edits,
-)
-
-__all__ = ["daemon", "stub", "stub_config"]
+from tests.checkpointer.standby_support import Daemon, daemon_of, follow_rolling_upgrade, images, rollbacks, write_edits
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

@@ -21,10 +21,8 @@ from image_format.direct_file import DirectFile
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.set_back_support import image
-from tests.checkpointer.standby_support import Daemon, daemon_of, images, stub, stub_config, write_edits
+from tests.checkpointer.standby_support import Daemon, daemon_of, images, write_edits
 from tests.recorded_cases import imgcmp
-
-__all__ = ["stub", "stub_config"]
 
 
 def lose_edits(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> tuple[int, Path]:

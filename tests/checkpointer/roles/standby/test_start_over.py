@@ -20,10 +20,8 @@ from hadoop_common.names import image_name
 from namenode_stub.node import NameNodeStub
 from tests.checkpointer.service_support import standby_config
 from tests.checkpointer.set_back_support import image
-from tests.checkpointer.standby_support import daemon_of, images, stub, stub_config, write_edits
+from tests.checkpointer.standby_support import daemon_of, images, write_edits
 from tests.checkpointer.storage_support import INFO
-
-__all__ = ["stub", "stub_config"]
 
 CAUSE = "the NameNode was set back"
 

@@ -15,11 +15,11 @@ from hadoop_common.configuration import Configuration
 from namenode_stub.node import NameNodeStub
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.quorum_support import Quorum, config_of
-from tests.checkpointer.standby_quorum_support import quorum, stub, stub_config
+from tests.checkpointer.standby_quorum_support import quorum, stub
 from tests.checkpointer.standby_support import write_edits
 from tests.checkpointer.virtual_day import VirtualClock
 
-__all__ = ["quorum", "stub", "stub_config"]
+__all__ = ["quorum", "stub"]
 
 
 def looks(period: float, longest: float = 0.0, *, nodes: int = 3, busy: bool = False) -> list[float]:

@@ -10,19 +10,7 @@ import pytest
 from journal.segment_file import list_segments
 from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
-from tests.checkpointer.standby_support import (
-    TRANSACTIONS,
-    Daemon,
-    config_for,
-    daemon,
-    daemon_of,
-    images,
-    stub,
-    stub_config,
-    write_edits,
-)
-
-__all__ = ["daemon", "stub", "stub_config"]
+from tests.checkpointer.standby_support import TRANSACTIONS, Daemon, config_for, daemon_of, images, write_edits
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)

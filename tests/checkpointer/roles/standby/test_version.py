@@ -39,19 +39,9 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.ports import free_port
 from tests.checkpointer.service_support import standby_config
-from tests.checkpointer.standby_support import (
-    PERIOD,
-    TRANSACTIONS,
-    assert_in_sync,
-    daemon_of,
-    images,
-    stub,
-    write_edits,
-)
+from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, assert_in_sync, daemon_of, images, write_edits
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.namenode_stub.stub_support import formatted
-
-__all__ = ["stub"]
 
 # each example runs a daemon for about a second
 pytestmark = pytest.mark.parameters(2)
