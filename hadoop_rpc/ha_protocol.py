@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from hadoop_rpc.proto import ha_service_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.rpc_protocol import RpcProtocol
-from hadoop_rpc.service import CallContext, Handler, Service
+from hadoop_rpc.rpc_protocol import MethodHandler, RpcProtocol
+from hadoop_rpc.service import CallContext, Service
 
 HA_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.ha.HAServiceProtocol", pb.DESCRIPTOR.services_by_name["HAServiceProtocolService"]
@@ -96,27 +96,19 @@ def ha_service(node: HAServiceProtocol) -> Service:
             answer.notReadyReason = found.reason
         return answer
 
-    def health(_: pb.MonitorHealthRequestProto, caller: CallContext) -> pb.MonitorHealthResponseProto:
+    def health(_: pb.MonitorHealthRequestProto, caller: CallContext) -> None:
         node.monitor_health(caller)
-        return pb.MonitorHealthResponseProto()
 
-    def activate(request: pb.TransitionToActiveRequestProto, caller: CallContext) -> pb.TransitionToActiveResponseProto:
+    def activate(request: pb.TransitionToActiveRequestProto, caller: CallContext) -> None:
         node.transition_to_active(RequestSource(request.reqInfo.reqSource), caller)
-        return pb.TransitionToActiveResponseProto()
 
-    def stand_by(
-        request: pb.TransitionToStandbyRequestProto, caller: CallContext
-    ) -> pb.TransitionToStandbyResponseProto:
+    def stand_by(request: pb.TransitionToStandbyRequestProto, caller: CallContext) -> None:
         node.transition_to_standby(RequestSource(request.reqInfo.reqSource), caller)
-        return pb.TransitionToStandbyResponseProto()
 
-    def observe(
-        request: pb.TransitionToObserverRequestProto, caller: CallContext
-    ) -> pb.TransitionToObserverResponseProto:
+    def observe(request: pb.TransitionToObserverRequestProto, caller: CallContext) -> None:
         node.transition_to_observer(RequestSource(request.reqInfo.reqSource), caller)
-        return pb.TransitionToObserverResponseProto()
 
-    methods: dict[str, Handler] = {
+    methods: dict[str, MethodHandler] = {
         "getServiceStatus": status,
         "monitorHealth": health,
         "transitionToActive": activate,

@@ -10,8 +10,8 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.proto import journal_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.rpc_protocol import RpcProtocol
-from hadoop_rpc.service import CallContext, Handler, Service
+from hadoop_rpc.rpc_protocol import MethodHandler, RpcProtocol
+from hadoop_rpc.service import CallContext, Service
 
 JOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.server.protocol.JournalProtocol", pb.DESCRIPTOR.services_by_name["JournalProtocolService"]
@@ -83,14 +83,12 @@ class JournalProtocol(Protocol):
 
 
 def journal_service(node: JournalProtocol) -> Service:
-    def journal(request: pb.JournalRequestProto, caller: CallContext) -> pb.JournalResponseProto:
+    def journal(request: pb.JournalRequestProto, caller: CallContext) -> None:
         info = _info(request.journalInfo)
         node.journal(info, request.epoch, request.firstTxnId, request.numTxns, request.records, caller)
-        return pb.JournalResponseProto()
 
-    def start(request: pb.StartLogSegmentRequestProto, caller: CallContext) -> pb.StartLogSegmentResponseProto:
+    def start(request: pb.StartLogSegmentRequestProto, caller: CallContext) -> None:
         node.start_log_segment(_info(request.journalInfo), request.epoch, request.txid, caller)
-        return pb.StartLogSegmentResponseProto()
 
     def fence(request: pb.FenceRequestProto, caller: CallContext) -> pb.FenceResponseProto:
         found = node.fence(_info(request.journalInfo), request.epoch, request.fencerInfo, caller)
@@ -98,5 +96,5 @@ def journal_service(node: JournalProtocol) -> Service:
             previousEpoch=found.previous_epoch, lastTransactionId=found.last_txid, inSync=found.in_sync
         )
 
-    methods: dict[str, Handler] = {"journal": journal, "startLogSegment": start, "fence": fence}
+    methods: dict[str, MethodHandler] = {"journal": journal, "startLogSegment": start, "fence": fence}
     return JOURNAL_PROTOCOL.served_by(methods)

@@ -27,8 +27,8 @@ from hadoop_rpc.namenode_values import (
 )
 from hadoop_rpc.proto import namenode_protocol_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
-from hadoop_rpc.rpc_protocol import RpcProtocol
-from hadoop_rpc.service import CallContext, Handler, Service
+from hadoop_rpc.rpc_protocol import MethodHandler, RpcProtocol
+from hadoop_rpc.service import CallContext, Service
 
 __all__ = [
     "NAMENODE_PROTOCOL",
@@ -162,7 +162,7 @@ def namenode_queries(node: NamenodeQueries) -> Service:
     return NAMENODE_PROTOCOL.served_by(_queries(node))
 
 
-def _queries(node: NamenodeQueries) -> dict[str, Handler]:
+def _queries(node: NamenodeQueries) -> dict[str, MethodHandler]:
     return {
         "getTransactionId": lambda _, caller: pb.GetTransactionIdResponseProto(
             txId=unsigned64(node.transaction_id(caller))
@@ -191,13 +191,11 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         )
         return pb.StartCheckpointResponseProto(command=answer)
 
-    def end(request: pb.EndCheckpointRequestProto, caller: CallContext) -> pb.EndCheckpointResponseProto:
+    def end(request: pb.EndCheckpointRequestProto, caller: CallContext) -> None:
         node.end_checkpoint(registration_of(request.registration), signature_of(request.signature), caller)
-        return pb.EndCheckpointResponseProto()
 
-    def report(request: pb.ErrorReportRequestProto, caller: CallContext) -> pb.ErrorReportResponseProto:
+    def report(request: pb.ErrorReportRequestProto, caller: CallContext) -> None:
         node.error_report(registration_of(request.registration), request.errorCode, request.msg, caller)
-        return pb.ErrorReportResponseProto()
 
     def register(request: pb.RegisterRequestProto, caller: CallContext) -> pb.RegisterResponseProto:
         own = node.register(registration_of(request.registration), caller)
@@ -207,7 +205,7 @@ def namenode_service(node: NamenodeProtocol) -> Service:
         found = node.edit_log_manifest(signed64(request.sinceTxId), caller)
         return pb.GetEditLogManifestResponseProto(manifest=manifest_message(found))
 
-    methods: dict[str, Handler] = {
+    methods: dict[str, MethodHandler] = {
         **_queries(node),
         "rollEditLog": lambda _, caller: pb.RollEditLogResponseProto(
             signature=signature_message(node.roll_edit_log(caller))

@@ -22,8 +22,8 @@ from hadoop_rpc.qjournal_messages import (
     storage_of,
 )
 from hadoop_rpc.qjournal_values import InterQJournal, QJournal
-from hadoop_rpc.rpc_protocol import RpcProtocol, ServerKind
-from hadoop_rpc.service import CallContext, Handler, Service
+from hadoop_rpc.rpc_protocol import MethodHandler, RpcProtocol, ServerKind
+from hadoop_rpc.service import CallContext, Service
 
 QJOURNAL_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.hdfs.qjournal.protocol.QJournalProtocol",
@@ -86,8 +86,8 @@ def inter_qjournal_service(node: InterQJournal, on_nameservice: NameserviceListe
     return INTER_QJOURNAL_PROTOCOL.served_by({name: _reporting(each, on_nameservice) for name, each in methods.items()})
 
 
-def _reporting(handler: Handler, on_nameservice: NameserviceListener) -> Handler:
-    def report_and_handle(request: Any, caller: CallContext) -> Message:
+def _reporting(handler: MethodHandler, on_nameservice: NameserviceListener) -> MethodHandler:
+    def report_and_handle(request: Any, caller: CallContext) -> Message | None:
         source = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
         for field, value in source.ListFields():
             if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells the name differently
@@ -97,16 +97,15 @@ def _reporting(handler: Handler, on_nameservice: NameserviceListener) -> Handler
     return report_and_handle
 
 
-def _whole_journal(node: QJournal) -> dict[str, Handler]:
+def _whole_journal(node: QJournal) -> dict[str, MethodHandler]:
     def is_formatted(request: pb.IsFormattedRequestProto, _: CallContext) -> Message:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
-    def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
+    def format_(request: pb.FormatRequestProto, _: CallContext) -> None:
         # Hadoop 2 does not send `force`, because its NameNode has already asked the operator, and its nodes always
         # format
         force = request.force or not request.HasField("force")
         node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
-        return pb.FormatResponseProto()
 
     def state(request: pb.GetJournalStateRequestProto, _: CallContext) -> Message:
         return journal_state_message(node.get_journal_state(request.jid.identifier))
@@ -118,37 +117,31 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
     return {"isFormatted": is_formatted, "format": format_, "getJournalState": state, "newEpoch": new_epoch}
 
 
-def _writing(node: QJournal) -> dict[str, Handler]:
-    def start(request: pb.StartLogSegmentRequestProto, _: CallContext) -> Message:
+def _writing(node: QJournal) -> dict[str, MethodHandler]:
+    def start(request: pb.StartLogSegmentRequestProto, _: CallContext) -> None:
         layout = request.layoutVersion if request.HasField("layoutVersion") else _LAYOUT_OF_THE_SILENT
         node.start_log_segment(request_info_of(request.reqInfo), signed64(request.txid), layout)
-        return pb.StartLogSegmentResponseProto()
 
-    def journal(request: pb.JournalRequestProto, _: CallContext) -> Message:
+    def journal(request: pb.JournalRequestProto, _: CallContext) -> None:
         segment, first = signed64(request.segmentTxnId), signed64(request.firstTxnId)
         node.journal(request_info_of(request.reqInfo), segment, first, request.numTxns, request.records)
-        return pb.JournalResponseProto()
 
-    def heartbeat(request: pb.HeartbeatRequestProto, _: CallContext) -> Message:
+    def heartbeat(request: pb.HeartbeatRequestProto, _: CallContext) -> None:
         node.heartbeat(request_info_of(request.reqInfo))
-        return pb.HeartbeatResponseProto()
 
-    def finalize(request: pb.FinalizeLogSegmentRequestProto, _: CallContext) -> Message:
+    def finalize(request: pb.FinalizeLogSegmentRequestProto, _: CallContext) -> None:
         first, last = signed64(request.startTxId), signed64(request.endTxId)
         node.finalize_log_segment(request_info_of(request.reqInfo), first, last)
-        return pb.FinalizeLogSegmentResponseProto()
 
-    def purge(request: pb.PurgeLogsRequestProto, _: CallContext) -> Message:
+    def purge(request: pb.PurgeLogsRequestProto, _: CallContext) -> None:
         node.purge_logs(request_info_of(request.reqInfo), signed64(request.minTxIdToKeep))
-        return pb.PurgeLogsResponseProto()
 
     def prepare(request: pb.PrepareRecoveryRequestProto, _: CallContext) -> Message:
         prepared = node.prepare_recovery(request_info_of(request.reqInfo), signed64(request.segmentTxId))
         return prepared_message(prepared)
 
-    def accept(request: pb.AcceptRecoveryRequestProto, _: CallContext) -> Message:
+    def accept(request: pb.AcceptRecoveryRequestProto, _: CallContext) -> None:
         node.accept_recovery(request_info_of(request.reqInfo), segment_of(request.stateToAccept), request.fromURL)
-        return pb.AcceptRecoveryResponseProto()
 
     return {
         "startLogSegment": start,
@@ -161,7 +154,7 @@ def _writing(node: QJournal) -> dict[str, Handler]:
     }
 
 
-def _manifest(node: QJournal | InterQJournal) -> Handler:
+def _manifest(node: QJournal | InterQJournal) -> MethodHandler:
     def manifest(request: pb.GetEditLogManifestRequestProto, _: CallContext) -> Message:
         since = signed64(request.sinceTxId)
         found = node.get_edit_log_manifest(request.jid.identifier, since, in_progress_ok=request.inProgressOk)
@@ -170,7 +163,7 @@ def _manifest(node: QJournal | InterQJournal) -> Handler:
     return manifest
 
 
-def _reading(node: QJournal) -> dict[str, Handler]:
+def _reading(node: QJournal) -> dict[str, MethodHandler]:
     def edits(request: pb.GetJournaledEditsRequestProto, _: CallContext) -> Message:
         since = signed64(request.sinceTxId)
         return journaled_edits_message(node.get_journaled_edits(request.jid.identifier, since, request.maxTxns))
@@ -178,34 +171,29 @@ def _reading(node: QJournal) -> dict[str, Handler]:
     return {"getEditLogManifest": _manifest(node), "getJournaledEdits": edits}
 
 
-def _upgrades(node: QJournal) -> dict[str, Handler]:
+def _upgrades(node: QJournal) -> dict[str, MethodHandler]:
     def ctime(request: pb.GetJournalCTimeRequestProto, _: CallContext) -> Message:
         return pb.GetJournalCTimeResponseProto(resultCTime=node.get_journal_ctime(request.jid.identifier))
 
-    def pre_upgrade(request: pb.DoPreUpgradeRequestProto, _: CallContext) -> Message:
+    def pre_upgrade(request: pb.DoPreUpgradeRequestProto, _: CallContext) -> None:
         node.do_pre_upgrade(request.jid.identifier)
-        return pb.DoPreUpgradeResponseProto()
 
-    def upgrade(request: pb.DoUpgradeRequestProto, _: CallContext) -> Message:
+    def upgrade(request: pb.DoUpgradeRequestProto, _: CallContext) -> None:
         node.do_upgrade(request.jid.identifier, storage_of(request.sInfo))
-        return pb.DoUpgradeResponseProto()
 
-    def finalize(request: pb.DoFinalizeRequestProto, _: CallContext) -> Message:
+    def finalize(request: pb.DoFinalizeRequestProto, _: CallContext) -> None:
         node.do_finalize(request.jid.identifier)
-        return pb.DoFinalizeResponseProto()
 
     def can_roll_back(request: pb.CanRollBackRequestProto, _: CallContext) -> Message:
         storage, previous = storage_of(request.storage), storage_of(request.prevStorage)
         possible = node.can_roll_back(request.jid.identifier, storage, previous, request.targetLayoutVersion)
         return pb.CanRollBackResponseProto(canRollBack=possible)
 
-    def roll_back(request: pb.DoRollbackRequestProto, _: CallContext) -> Message:
+    def roll_back(request: pb.DoRollbackRequestProto, _: CallContext) -> None:
         node.do_rollback(request.jid.identifier)
-        return pb.DoRollbackResponseProto()
 
-    def discard(request: pb.DiscardSegmentsRequestProto, _: CallContext) -> Message:
+    def discard(request: pb.DiscardSegmentsRequestProto, _: CallContext) -> None:
         node.discard_segments(request.jid.identifier, signed64(request.startTxId))
-        return pb.DiscardSegmentsResponseProto()
 
     return {
         "getJournalCTime": ctime,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from hadoop_rpc.service import Handler, Method, Service
+from hadoop_rpc.service import CallContext, Handler, Method, Service
+
+MethodHandler = Callable[[Any, CallContext], Message | None]
+"""Handler of a method of a protocol; None is the empty response."""
 
 
 class ServerKind(Enum):
@@ -34,6 +38,17 @@ class RpcProtocol:
         """Return the response type of `method`; raise KeyError as `request` does."""
         return GetMessageClass(self.service.methods_by_name[method].output_type)
 
-    def served_by(self, handlers: Mapping[str, Handler]) -> Service:
+    def served_by(self, handlers: Mapping[str, MethodHandler]) -> Service:
         """Return a service with handlers for these methods; raise KeyError as `request` does."""
-        return Service(self.name, {name: Method(self.request(name), each) for name, each in handlers.items()})
+        methods = {
+            name: Method(self.request(name), _answering(each, self.response(name))) for name, each in handlers.items()
+        }
+        return Service(self.name, methods)
+
+
+def _answering(handler: MethodHandler, response: type[Message]) -> Handler:
+    def answer(request: Any, context: CallContext) -> Message:
+        found = handler(request, context)
+        return response() if found is None else found
+
+    return answer

@@ -9,7 +9,7 @@ from hadoop_common.java_numbers import signed32, unsigned32
 from hadoop_rpc.proto import zkfc_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.rpc_protocol import RpcProtocol
-from hadoop_rpc.service import CallContext, Handler, Service
+from hadoop_rpc.service import CallContext, Service
 
 ZKFC_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.ha.ZKFCProtocol", pb.DESCRIPTOR.services_by_name["ZKFCProtocolService"]
@@ -42,17 +42,12 @@ class ZKFCProtocol(Protocol):
 
 
 def zkfc_service(controller: ZKFCProtocol) -> Service:
-    def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> pb.CedeActiveResponseProto:
-        number = request.millisToCede
-        controller.cede_active(signed32(number))
-        return pb.CedeActiveResponseProto()
+    def cede(request: pb.CedeActiveRequestProto, _: CallContext) -> None:
+        controller.cede_active(signed32(request.millisToCede))
 
-    def failover(_: pb.GracefulFailoverRequestProto, __: CallContext) -> pb.GracefulFailoverResponseProto:
-        controller.graceful_failover()
-        return pb.GracefulFailoverResponseProto()
-
-    methods: dict[str, Handler] = {"cedeActive": cede, "gracefulFailover": failover}
-    return ZKFC_PROTOCOL.served_by(methods)
+    return ZKFC_PROTOCOL.served_by(
+        {"cedeActive": cede, "gracefulFailover": lambda _, __: controller.graceful_failover()}
+    )
 
 
 def right_of(_: str) -> Right:
