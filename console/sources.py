@@ -20,10 +20,6 @@ Panels = Callable[[], Sequence[Panel]]
 PageSource = Callable[[], "NodePage | Sequence[Panel]"]
 
 
-def _none() -> Sequence[Panel]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class ConsoleSources:
     """Sources of a page's content; any thread may call the functions, but only while a browser shows the page.
@@ -37,7 +33,7 @@ class ConsoleSources:
     """
 
     overview: Callable[[], Mapping[str, Any] | NodePage]
-    panels: Panels = _none
+    panels: Panels = lambda: ()
     private_panels: Panels = process_panels
     pages: Mapping[str, tuple[str, PageSource]] = field(default_factory=dict)
     actions: Sequence[ConsoleAction] = ()

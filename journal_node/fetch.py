@@ -24,10 +24,6 @@ _PATH = "/getJournal"
 _LOG = logging.getLogger(__name__)
 
 
-def _unlimited(_count: int) -> None:
-    return
-
-
 class HttpFetch:
     """HTTP client that fetches segments.
 
@@ -40,7 +36,7 @@ class HttpFetch:
     def __init__(
         self,
         timeout: float = DEFAULT_TIMEOUT,
-        pace: Callable[[int], None] = _unlimited,
+        pace: Callable[[int], None] = lambda count: None,
         may_ask: Callable[[str], bool] = lambda host: True,
     ) -> None:
         self._timeout = timeout

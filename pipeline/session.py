@@ -28,17 +28,13 @@ _MODULES = frozenset({"java_gateway", "clientserver"})
 """Modules of py4j that log some tracebacks with the root logger."""
 
 
-def _is_of_others(record: logging.LogRecord) -> bool:
-    return record.module not in _MODULES
-
-
 def suppress_py4j_logs() -> None:
     """Suppress py4j's tracebacks about interrupts and an ended JVM until the process ends.
 
     The suppression is permanent, because Python may free objects of an ended JVM at any time, and py4j logs each
     failure.
     """
-    logging.getLogger().addFilter(_is_of_others)
+    logging.getLogger().addFilter(lambda record: record.module not in _MODULES)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 

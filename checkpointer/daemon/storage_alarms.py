@@ -22,7 +22,7 @@ from node_state.state import IN_USE, StorageSpace
 def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
     """Return the space of each directory in use whose space can be read; `storage` maps directories to states."""
     spaces = {}
-    for path in _in_use(storage):
+    for path in (path for path, state in storage.items() if state == IN_USE):
         with suppress(OSError):
             found = shutil.disk_usage(path)
             spaces[path] = StorageSpace(free_bytes=found.free, total_bytes=found.total)
@@ -54,7 +54,3 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
 
 def _first(lines: Sequence[str]) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]}, and {len(lines) - 1} more"
-
-
-def _in_use(storage: Mapping[str, str]) -> list[str]:
-    return [path for path, state in storage.items() if state == IN_USE]

@@ -336,7 +336,7 @@ class RecordTemplate:
                 return lambda _value, path, out: out.append(self._escape(java_text(path)))
         field = message if isinstance(message, FieldDescriptor) else message.fields_by_name[step.field]
         # An element is the value itself.
-        get: Callable[[Any], Any] = _itself if field is message else operator.attrgetter(field.name)
+        get: Callable[[Any], Any] = (lambda value: value) if field is message else operator.attrgetter(field.name)
         if step.op == kernel.INSIDE:
             inner = self._printer_of(step.steps, field.message_type)
             return lambda value, path, out: inner(get(value), path, out)
@@ -367,10 +367,6 @@ class RecordTemplate:
             case kernel.BASE64:
                 return lambda value: base64.b64encode(value).decode("ascii")
         return lambda value: self._escape(java_text(value))
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _print_comma(_value: Any, _path: bytes, out: list[str]) -> None:

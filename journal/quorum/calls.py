@@ -101,10 +101,6 @@ class ReadCall(Generic[T]):
     perform: Callable[[QJournal], T]
 
 
-def _nobody(_: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class CallTarget:
     """A node for a writer's call; `request` is created when the call is sent, so that its serial number rises."""
@@ -130,11 +126,7 @@ class WriterCall(Generic[T]):
     kind: CallKind = CallKind.ORDERED
     size: int = 0
     last_txid: int = 0
-    leave_out: Callable[[str], str] = _nobody
-
-
-def _never(_: Tally[Any]) -> bool:
-    return False
+    leave_out: Callable[[str], str] = lambda node: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +145,7 @@ class QuorumRound(Generic[T]):
     need: int
     timeout: float
     linger: float = 0.0
-    enough: Callable[[Tally[T]], bool] = _never
+    enough: Callable[[Tally[T]], bool] = lambda tally: False
     hint: str = ""
 
     def decided(self, tally: Tally[T]) -> bool:

@@ -109,7 +109,8 @@ def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
     """Make tables of the totals of each image, and of the directories and owners that changed the most."""
     top = work.options.top
     totals = [{**_moment(image), **image.counts.total} for image in work.images]
-    owners = [row["owner"] for row in records(changes(*_ends(work), "owner", top))]
+    ends = work.images[0].counts.by_owner, work.images[-1].counts.by_owner
+    owners = [row["owner"] for row in records(changes(*ends, "owner", top))]
     paths = [row["path"] for row in changed[:top]]
     return [
         table("growth_images", "Each image", (*_MOMENT, *_SUMS), totals),
@@ -126,10 +127,6 @@ def _series(work: ReportData, changed: list[Record]) -> list[ReportTable]:
             _rows(work, "owner", owners),
         ),
     ]
-
-
-def _ends(work: ReportData) -> tuple[pa.Table, pa.Table]:
-    return work.images[0].counts.by_owner, work.images[-1].counts.by_owner
 
 
 def _rows(work: ReportData, key: str, names: list[str]) -> list[Record]:
