@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 
+WILDCARDS = ("0.0.0.0", "::", "")
+"""Hosts of a server's address that mean all addresses of the machine."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 # excludes IPv6 addresses, and ports that are followed by a path with an @
@@ -25,6 +27,11 @@ def without_password(text: str) -> str:
 def host_port(host: str, port: int) -> str:
     """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reachable_here(host: str) -> str:
+    """Return a host at which a server of this machine answers: loopback if its own address has a wildcard."""
+    return ("::1" if host == "::" else "127.0.0.1") if host in WILDCARDS else host
 
 
 def uri_scheme(text: str) -> str:

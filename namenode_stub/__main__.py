@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from console.process_panels import watch_log, watch_settings
-from hadoop_common.addresses import host_port
+from hadoop_common.addresses import host_port, reachable_here
 from hadoop_common.cli.output import EXISTING_FOLDER, load_configuration, shown_error
 from hadoop_common.cluster_http import send_request
 from hadoop_common.file_faults import network_reason
@@ -31,7 +31,6 @@ from site_config.shown_settings import shown_settings
 # the recovery of a quorum may wait several times for a slow JournalNode (dfs.qjournal.*.timeout.ms)
 _TRANSITION_SECONDS = 900.0
 _POLL_SECONDS = 0.2
-_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -159,7 +158,7 @@ def transition_command(conf_dir: Path, state: str, force: bool) -> None:
 def _own_url(config: StubConfig) -> str:
     host, port = config.web.first
     scheme = "https" if config.web.http is None else "http"
-    return f"{scheme}://{host_port(_WILDCARDS.get(host, host), port)}"
+    return f"{scheme}://{host_port(reachable_here(host), port)}"
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from hadoop_common.access import ANYBODY, LOOPBACK, AccessRules
+from hadoop_common.addresses import WILDCARDS
 from hadoop_common.configuration import Configuration
 from hadoop_common.process_user import process_user
 from hadoop_rpc.user import USER_NAME
@@ -15,7 +16,6 @@ from site_config import keys
 from site_config.addresses import default_fs, namenode_ids, parse_host_port
 
 _LOG = logging.getLogger(__name__)
-_WILDCARDS = ("0.0.0.0", "::", "")
 _OF_NAMENODES = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS, keys.HTTP_ADDRESS, keys.HTTPS_ADDRESS)
 _OF_CHECKPOINTERS = (
     keys.SECONDARY_HTTP_ADDRESS,
@@ -51,7 +51,7 @@ def _namenode_hosts(settings: Configuration) -> Iterator[str]:
             for key in _OF_NAMENODES:
                 yield from _host(settings, f"{key.name}.{suffix}" if suffix else key.name)
     host, _ = default_fs(settings)
-    if host not in (*_WILDCARDS, *services):
+    if host not in (*WILDCARDS, *services):
         yield host
 
 
@@ -79,5 +79,5 @@ def _host(settings: Configuration, key: str) -> Iterator[str]:
         host = parse_host_port(text, 0)[0] if text else ""
     except ValueError:
         return
-    if host not in _WILDCARDS:
+    if host not in WILDCARDS:
         yield host

@@ -9,14 +9,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from hadoop_common.addresses import host_port, is_local
+from hadoop_common.addresses import WILDCARDS, host_port, is_local
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.tls.settings import HttpPolicy
 from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
-WILDCARDS = ("0.0.0.0", "::", "")
 # characters that java.net.URI does not allow in a host; a host contains braces if a variable is not set
 _NO_HOST = frozenset(' \t\r\n"<>\\^`{|}')
 RPC_PORT = 8020

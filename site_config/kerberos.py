@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hadoop_common.access import AccessControlList, AccessPolicy, AccessRules, MachineList, Resource, system_groups
+from hadoop_common.addresses import WILDCARDS
 from hadoop_common.config_key import ConfigKey
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import Refusals
@@ -32,7 +33,7 @@ from hadoop_rpc.zkfc_protocol import ZKFC_PROTOCOL
 from site_config import journal_node_keys as node
 from site_config import keys
 from site_config import security_keys as own_keys
-from site_config.addresses import WILDCARDS, Identity, address, default_fs, namenode_ids, namenode_rpc, scoped_key
+from site_config.addresses import Identity, address, default_fs, namenode_ids, namenode_rpc, scoped_key
 
 if TYPE_CHECKING:
     from servlets.server_security import ServerSecurity

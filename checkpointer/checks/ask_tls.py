@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from checkpointer.checks.facts import TlsStep
+from hadoop_common.addresses import WILDCARDS
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import is_tls_fault, network_reason
@@ -19,7 +20,6 @@ from hadoop_common.http_connection import connection_for
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import tls_reason
 from hadoop_common.tls.material import TlsMaterial, client_material, server_material
-from site_config.addresses import WILDCARDS
 from site_config.checkpoint_config import CheckpointConfig
 
 _FAULTY_HINT = "Correct the file. If this user may not read it, run the check as the daemon's user."

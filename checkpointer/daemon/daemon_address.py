@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from checkpointer.errors import TransferError
-from hadoop_common.addresses import host_port
+from hadoop_common.addresses import host_port, reachable_here
 from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
 from hadoop_common.errors import HdfsError
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.report import likely_role
 
-_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-
 
 def daemon_url(config: CheckpointConfig) -> str:
     """Return the http or https URL of the daemon that uses `config`; loopback replaces a wildcard address."""
     host, port = config.web.first
-    host = _LOOPBACK.get(host, host)
-    return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"
+    return f"{'https' if config.web.http is None else 'http'}://{host_port(reachable_here(host), port)}"
 
 
 @dataclass(frozen=True, slots=True)

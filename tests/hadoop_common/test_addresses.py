@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hadoop_common.addresses import host_port, uri_scheme, without_password
+from hadoop_common.addresses import host_port, reachable_here, uri_scheme, without_password
 from hadoop_common.configuration import Configuration
 from hadoop_common.secret_values import HIDDEN, shown_value
 from site_config.archive_settings import DIR
@@ -63,3 +63,10 @@ def test_scheme_of_a_uri_with_any_authority(text: str, scheme: str) -> None:
 
 def test_ipv6_address_is_written_in_brackets() -> None:
     assert (host_port("::1", 8020), host_port("nn", 8020)) == ("[::1]:8020", "nn:8020")
+
+
+@pytest.mark.parametrize(
+    ("listens", "answers"), [("", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("cp.example", "cp.example")]
+)
+def test_a_server_on_all_addresses_answers_on_loopback(listens: str, answers: str) -> None:
+    assert reachable_here(listens) == answers

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointError
-from hadoop_common.addresses import host_port, is_local
+from hadoop_common.addresses import WILDCARDS, host_port, is_local
 from hadoop_common.errors import StorageError
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.client import NO_RETRY
@@ -30,7 +30,6 @@ from image_format.layout import check_supported
 from journal.binary_codec import check_layout
 
 _LOG = logging.getLogger(__name__)
-_WILDCARDS = ("", "0.0.0.0", "::")
 _REPORT_TIMEOUT = 5.0
 _PROBE_TIMEOUT = 20.0
 _NULL = "java.lang.NullPointerException"
@@ -219,7 +218,7 @@ class NamenodeLink:
         return NamenodeRegistration(self._reachable(*rpc), self._reachable(*http), info, NamenodeRole.BACKUP)
 
     def _reachable(self, host: str, port: int) -> str:
-        return host_port(self._local_host() if host in _WILDCARDS else host, port)
+        return host_port(self._local_host() if host in WILDCARDS else host, port)
 
     def _local_host(self) -> str:
         """Return the address of this machine on the route to the NameNode, without sending a packet."""
