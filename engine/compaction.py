@@ -72,13 +72,6 @@ from image_format.writer import ImageWriter
 _JOINED = 1 << 10
 
 
-def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
-    while start < end:
-        stop = min(end, start + COPY_CHUNK)
-        yield view[start:stop]
-        start = stop
-
-
 def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
     """Join records into larger pieces, because writing each record separately takes as long as encoding it."""
     while piece := b"".join(islice(records, _JOINED)):
@@ -219,7 +212,9 @@ class Compaction:
         if producer is not None:
             return producer()
         section = self._base.section(name)
-        return iter(()) if section is None else _runs(section.data, 0, section.size)
+        if section is None:
+            return iter(())
+        return (section.data[piece] for piece in pieces(section.size, COPY_CHUNK))
 
     # ---- INODE ---------------------------------------------------------------------------------------------
 

@@ -171,10 +171,14 @@ class GrowableArray:
         self._block = longer
 
 
-def pieces(size: int) -> Iterator[slice]:
-    """Yield slices that cover an array of `size` items, so that temporary arrays of one piece take little memory."""
-    for first in range(0, size, _PIECE):
-        yield slice(first, min(first + _PIECE, size))
+def pieces(size: int, step: int | None = None) -> Iterator[slice]:
+    """Yield slices of `step` items that cover an array or a buffer of `size` items; the last slice may be shorter.
+
+    Callers work piece by piece, so that temporary arrays take little memory, or to report progress.
+    """
+    step = step or _PIECE
+    for first in range(0, size, step):
+        yield slice(first, min(first + step, size))
 
 
 def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,6 @@ Ids = npt.NDArray[np.int64]
 
 _SECTIONS = ("INODE", "INODE_DIR", "SNAPSHOT_DIFF", "INODE_REFERENCE")
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
-_PIECE = 1 << 20
 _NAMES_AT_ONCE = 1 << 12
 """Number of names whose pages are requested together; the pages take at most 16 MiB."""
 _MOST_REQUESTS = 1 << 16
@@ -67,12 +66,6 @@ class DirectoryChanges(NamedTuple):
         rows = np.concatenate([*parts, _EMPTY_IDS])
         bounds = _bounds([part.size for part in parts])
         return DirectoryChanges(self.directory_ids[numbers], self.names, self.spans[rows], self.ids[rows], bounds)
-
-
-def _pieces(ids: Ids) -> Iterator[Ids]:
-    """Yield `ids` in pieces, so that processing them takes little memory."""
-    for start in range(0, ids.size, _PIECE):
-        yield ids[start : start + _PIECE]
 
 
 def _bounds(sizes: list[int]) -> Ids:
@@ -236,7 +229,8 @@ class ImageIndex:
         """
         if not dropped.size:
             return self._directory_ids[:0]
-        parts = [self._dropped_of(ids, dropped) for ids in _pieces(self._directory_ids)]
+        ids = self._directory_ids
+        parts = [self._dropped_of(ids[piece], dropped) for piece in pieces(ids.size)]
         return np.concatenate([*parts, _EMPTY_IDS])
 
     def _dropped_of(self, directory_ids: Ids, dropped: Ids) -> Ids:

@@ -224,6 +224,11 @@ def stager_of(context: SparkContext) -> Stager:
     return Stager(context)
 
 
+def files_for_tasks(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
+    """Return the files of `uri`; send remote files to the executors. Only for the driver; others call `resolve`."""
+    return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)
+
+
 def serve_staging(spark: SparkSession) -> None:
     """Listen for planning processes of this session's context, once for each context, until the process ends."""
     context = spark.sparkContext

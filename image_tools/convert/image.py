@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from image_format.array_allocator import pieces
 from image_format.codec_choice import class_of, is_known_at
 from image_format.codecs import Buffer, find_codec
 from image_format.errors import UnsupportedConversionError
@@ -175,14 +176,9 @@ def convert_image(
 
 def _copy_file(image: ImageFile, sink: Sink, report: Callable[[int], None]) -> None:
     data = image.file_bytes()
-    for chunk in _runs(data):
-        sink(chunk)
+    for piece in pieces(len(data), _CHUNK):
+        sink(data[piece])
     report(len(data))
-
-
-def _runs(data: memoryview) -> Iterator[memoryview]:
-    for start in range(0, len(data), _CHUNK):
-        yield data[start : start + _CHUNK]
 
 
 class _ImageConversion:
@@ -304,8 +300,10 @@ class _ImageConversion:
         return SectionCutter(name, self._target, header.numInodes, self._image.place(name))
 
     def _content(self, name: str) -> Iterator[Buffer]:
-        producer = self._producers.get(name)
-        return _runs(self._image.section_bytes(name)) if producer is None else producer()
+        if producer := self._producers.get(name):
+            return producer()
+        data = self._image.section_bytes(name)
+        return (data[piece] for piece in pieces(len(data), _CHUNK))
 
     def _advance(self, size: int) -> None:
         self._written += size

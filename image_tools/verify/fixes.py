@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from image_format.array_allocator import pieces
 from image_format.sub_section_rules import compressed_streams
 from image_format.summary import is_sub_section
 from image_format.writer import ImageWriter, Sink
@@ -46,17 +47,14 @@ def spliced(section: memoryview, cuts: list[Replacement]) -> Iterator[memoryview
     for cut in sorted(cuts):
         if cut.start < position:
             raise ValueError(f"cuts overlap at {cut.start}")
-        yield from _runs(section, position, cut.start)
+        yield from _runs(section[position : cut.start])
         yield cut.data
         position = cut.end
-    yield from _runs(section, position, len(section))
+    yield from _runs(section[position:])
 
 
-def _runs(section: memoryview, start: int, end: int) -> Iterator[memoryview]:
-    while start < end:
-        stop = min(end, start + _RUN)
-        yield section[start:stop]
-        start = stop
+def _runs(data: memoryview) -> Iterator[memoryview]:
+    return (data[piece] for piece in pieces(len(data), _RUN))
 
 
 def write_fixed(frame: ImageFrame, fixes: Fixes, sink: Sink) -> None:

@@ -34,10 +34,10 @@ from pipeline.lake.ranges import TxidRange, holes, subtract
 from pipeline.lake.set_back import COMPARED, check_edits, check_image, check_namespace
 from pipeline.lake.upkeep import join_files
 from pipeline.lake.writing import EditsJob, ImageTablePart, LakeFileWriter, write_edits, write_image_parts
-from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
+from pipeline.source_files import SourceFile, SourceKind
 from pipeline.sources.edits import EditsDataSource
 from pipeline.sources.fsimage import FsImageDataSource
-from pipeline.staging import stager_of
+from pipeline.staging import files_for_tasks
 from pipeline.tables.catalogue import IMAGE_TABLES
 from pipeline.tables.inodes import BLOCKS, INODES
 
@@ -108,7 +108,7 @@ def append_image(
         return None
     found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
     check_image(found, known)
-    staged = _staged(context, found.path, SourceKind.IMAGE)
+    staged = files_for_tasks(context, found.path, SourceKind.IMAGE)
     check_namespace(found, staged[0].on_driver())
     names = [name for name in IMAGE_TABLES if name in options.tables and name != _LAST] + [_LAST]
     tables = [image_table(root, name) for name in names]
@@ -251,7 +251,7 @@ def _check_history(
         last = min(segment.txids.last, segment.txids.first + _COMPARED_TXIDS - 1)
         options = {"path": segment.path, "columns": ",".join(COMPARED), "to_txid": str(last)}
         reader = EditsDataSource(options).edits_reader()
-        parts = reader.partitions_of(_staged(context, segment.path, SourceKind.EDITS))
+        parts = reader.partitions_of(files_for_tasks(context, segment.path, SourceKind.EDITS))
         given = pa.Table.from_batches(batch for part in parts for batch in reader.read(part)).select(list(COMPARED))
         files = [
             file
@@ -277,12 +277,8 @@ def _write_batch(
         "partitions": str(max(1, -(-sum(each.size for each in mine) // _PART_BYTES))),
     }
     reader = EditsDataSource(options).edits_reader()
-    files = [file for each in mine for file in _staged(context, each.path, SourceKind.EDITS)]
+    files = [file for each in mine for file in files_for_tasks(context, each.path, SourceKind.EDITS)]
     parts = list(reader.partitions_of(files))
     job = EditsJob(table.uri, cluster, reader, {each.name: each.modified for each in mine})
     written = context.parallelize(parts, len(parts)).mapPartitions(partial(write_edits, job))
     return [file for files in collect_results(written, len(parts)) for file in files]
-
-
-def _staged(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
-    return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)

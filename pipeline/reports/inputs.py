@@ -21,10 +21,10 @@ from pipeline.reports.counts.edits import EDIT_COLUMNS
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.lake_inputs import edit_files, image_files
 from pipeline.reports.tasks import BatchSource, InodesTask, ParquetPart, ReportTask, RowsTask, SegmentsPart
-from pipeline.source_files import SourceFile, SourceKind, is_local, local_files, only_file
+from pipeline.source_files import SourceFile, SourceKind, is_local, only_file
 from pipeline.sources.edits import EditsDataSource
 from pipeline.sources.table_reader import parts_of_inodes
-from pipeline.staging import stager_of
+from pipeline.staging import files_for_tasks
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -90,7 +90,7 @@ def open_image(context: SparkContext, path: str, *, before: int | None = None) -
     """
     if lake := parse_lake_uri(path):
         return _from_lake(context, lake.root, find_lake_image(lake, before))
-    file = only_file(_files(context, path, SourceKind.IMAGE), path)
+    file = only_file(files_for_tasks(context, path, SourceKind.IMAGE), path)
     uri = file.path if is_local(path) else path
     time = datetime.fromtimestamp(file.on_driver().stat().st_mtime, UTC) if is_local(path) else None
     version = _version_of(file.on_driver()) if is_local(path) else None
@@ -152,7 +152,7 @@ def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[
     if lake := parse_lake_uri(path):
         cluster = image.cluster if image.file is None else ""
         return [ParquetPart(file) for file in edit_files(context, lake, cluster, image.namespace)]
-    files = _files(context, path, SourceKind.EDITS)
+    files = files_for_tasks(context, path, SourceKind.EDITS)
     stored = _version_of(files[0].on_driver()) if is_local(path) else None
     if stored is not None and image.namespace not in {"", str(stored.namespace_id)}:
         raise SourceFileError(
@@ -162,10 +162,6 @@ def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[
     reader = EditsDataSource({"path": path, "columns": ",".join(EDIT_COLUMNS)}).edits_reader()
     parts = reader.partitions_of(files)
     return [SegmentsPart(reader, part) for part in parts]
-
-
-def _files(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
-    return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)
 
 
 def _version_of(file: Path) -> StorageInfo | None:

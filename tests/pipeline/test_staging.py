@@ -13,9 +13,8 @@ import pytest
 from hadoop_common.names import image_name, md5_name, segment_name
 from pipeline import read_image
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
-from pipeline.reports.inputs import _files
 from pipeline.source_files import SourceFile, SourceKind, choose, local_files
-from pipeline.staging import ADDRESS, Stager, _socket_folder, resolve
+from pipeline.staging import ADDRESS, Stager, _socket_folder, files_for_tasks, resolve
 from tests.journal.bookkeeper_cluster import Cluster
 from tests.journal.bookkeeper_recordings import ROOT
 from tests.recorded_cases import RECORDED, Case
@@ -120,7 +119,7 @@ def test_all_inputs_of_a_report_share_one_stager(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Stager, "stage", stage)
     context: Any = object()
     for folder in ("new", "old"):
-        _files(context, f"hdfs://nn/{folder}", SourceKind.IMAGE)
+        files_for_tasks(context, f"hdfs://nn/{folder}", SourceKind.IMAGE)
     assert used[0] is used[1]
 
 

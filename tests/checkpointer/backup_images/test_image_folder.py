@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.backup_images import image_folder
-from checkpointer.backup_images.fetch import FetchOptions
 from checkpointer.backup_images.image_folder import ImageFolder, surplus
 from checkpointer.storage.inspector import StoredImage
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from image_format import publish
 from tests.servlets.support import INFO
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(0, 12))
@@ -43,6 +45,6 @@ def test_write_error_in_the_target_folder_is_reported(tmp_path: Path, monkeypatc
         patched.setattr(image_folder, "write_atomically", refused)
         patched.setattr(publish, "write_md5_file", refused)
         with pytest.raises(StorageError, match="disk is gone"):
-            shelf.put(tmp_path / "staged", "00" * 16, None, FetchOptions().now())
+            shelf.put(tmp_path / "staged", "00" * 16, None, NOW)
         with pytest.raises(StorageError, match="disk is gone"):
-            shelf.add_version(1, INFO, FetchOptions().now())
+            shelf.add_version(1, INFO, NOW)
