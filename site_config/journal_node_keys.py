@@ -122,8 +122,8 @@ JOURNALNODE_MAX_JOURNALS = ConfigKey(
     "32",
     COUNT,
     "Number of journals that a JournalNode accepts in addition to the journals in dfs.namenode.shared.edits.dir and "
-    "on its disk. Set this number to 0 if dfs.namenode.shared.edits.dir names a journal for each nameservice. Specific "
-    "to the checkpointer.",
+    "on its disk. If dfs.namenode.shared.edits.dir names a journal for each nameservice, the node accepts none. "
+    "Specific to the checkpointer.",
     least=1,
 )
 
