@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import sys
 
 import click
@@ -68,6 +69,9 @@ def cli() -> None:
 def main() -> None:
     """Run the command. For a known error, print its message and next step, or a JSON object with --json."""
     collect_garbage_rarely()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # the encoding of the locale may lack characters of names and of our own messages
+        sys.stdout.reconfigure(errors="backslashreplace")
     # otherwise, garbage collection at the interpreter's exit would visit all imported modules
     atexit.register(gc.freeze)
     with one_object() as fail:

@@ -15,7 +15,7 @@ from bench.shape_layout import PLAIN, Layout
 from pipeline.class_archive import _remove_old, archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
-from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags
+from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags, spark_jars
 
 FILES = 2_000
 
@@ -108,6 +108,16 @@ def test_a_class_archive_is_specific_to_one_java(tmp_path: Path) -> None:
         (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
     first, second, third = map(archive_file, homes)
     assert first == third != second
+
+
+def test_a_pyspark_without_jars_has_no_class_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python files of a Spark distribution use the jars of SPARK_HOME."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert spark_jars() is None
+    assert found_version({"JAVA_HOME": str(fake_java(tmp_path / "jdk", "17.0.1"))}) == 17
 
 
 def test_classes_are_archived_once_and_only_with_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from image_tools.dump.values import mode_symbols
 from tests.archive.storage import segment, storage
 from tests.checkpointer.schemas import valid
 from tests.cli_runner import run_cli
-from tests.engine.image_builder import BASE_TXID
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 from tests.image_format.image_support import RECORDED
 from tests.recorded_cases import image_in
@@ -53,6 +53,24 @@ def test_ls_du_and_top_agree_with_find(tmp_path: Path) -> None:
     assert sum(row["files"] for row in top) == len(files)
     assert run_cli("top", *IMAGE, "--of", "directories", "--by", "files").code == 0
     assert run_cli("du", *IMAGE, "-h", "/").code == 0
+
+
+def test_json_is_valid_for_every_name(tmp_path: Path) -> None:
+    paths = [
+        f"/{name}" for name in ("\t", "\n", '"', "\\", "\x7f", "\x85", "\u2028", "\u202e", "\U000e0001", "日本", "😀")
+    ]
+    builder = ImageBuilder(HADOOP3)
+    for path in paths:
+        builder.file(path)
+    image = builder.save(tmp_path)
+    rows = [json.loads(line) for line in run_cli("ls", "--image", image, "/", "--json").out.split("\n")[:-1]]
+    assert {valid("ls.json")(row)["path"] for row in rows} == set(paths)
+    rows = [
+        json.loads(line) for line in run_cli("find", "--image", image, "/", "--format", "json").out.split("\n")[:-1]
+    ]
+    assert {row["path"] for row in rows} == {"/", *paths}
+    sums = json.loads(run_cli("du", "--image", image, "/", "--json").out)["paths"]
+    assert {row["path"] for row in sums} == set(paths)
 
 
 def test_ls_and_du_accept_reserved_paths() -> None:
