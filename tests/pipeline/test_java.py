@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -70,6 +71,13 @@ def test_java_runs_without_the_module_that_spark_requests(tmp_path: Path) -> Non
     program_found = find_java_home({"JAVA_HOME": str(home)}) / "bin" / "java"
     done = subprocess.run([program_found, *words], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["-cp", "a b", "--add-modules=java.se", "Main", "*"]
+
+
+def test_java_runs_without_the_script_where_programs_cannot_run(tmp_path: Path) -> None:
+    """Linux reports that a script on a disk with noexec cannot be executed."""
+    home = fake_java(tmp_path, "17.0.1")
+    with mock.patch("os.access", return_value=False):
+        assert find_java_home({"JAVA_HOME": str(home)}) == home
 
 
 DRIVER, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
