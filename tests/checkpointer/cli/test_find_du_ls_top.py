@@ -146,3 +146,5 @@ def test_find_at_a_past_moment_of_an_archive(tmp_path: Path) -> None:
     assert "/later" in run_cli("find", *words, "/").out.splitlines()
     assert "/later" in run_cli("find", *words, "--as-of", str(last), "/").out.splitlines()
     assert "/later" not in run_cli("find", *words, "--as-of", str(BASE_TXID), "/").out.splitlines()
+    missing = run_cli("find", *words, "--as-of", str(BASE_TXID), "/later")
+    assert (missing.code, "/later does not exist in the image\n" in missing.err) == (1, True), missing.err
