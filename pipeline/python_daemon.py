@@ -149,7 +149,9 @@ def _become_daemon(listener: socket.socket) -> None:
     try:
         _serve()
     except SystemExit as end:
-        asking.sendall(bytes([end.code if isinstance(end.code, int) else 1]))
+        # Spark kills its process while this process ends
+        with suppress(OSError):
+            asking.sendall(bytes([end.code if isinstance(end.code, int) else 1]))
 
 
 if __name__ == "__main__":
