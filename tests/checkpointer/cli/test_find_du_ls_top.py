@@ -121,6 +121,8 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
         (("find", *IMAGE, "/", "--as-of", "7"), 2, "need --archive"),
         (("find", *IMAGE, "/missing"), 1, "/missing does not exist"),
         (("ls", *IMAGE, "/missing"), 1, "/missing does not exist"),
+        (("find", *IMAGE, "/", ""), 2, "PATH is empty"),
+        (("du", *IMAGE, ""), 2, "PATH is empty"),
         (("find", *IMAGE, "/", "--format", "parquet"), 2, "--output"),
         (("find", *IMAGE, "/", "--min-size", "x"), 2, "is not a size"),
         (("find", *IMAGE, "/", "--modified-before", "x"), 2, "is not a time"),
