@@ -134,10 +134,14 @@ def path_in_edits(_ctx: click.Context, _param: click.Parameter, value: str | Non
     """Return the path as edits contain it, without the prefix `/.reserved/raw`.
 
     Raises:
-        click.BadParameter: edits never contain such a path: a URI, a path in a snapshot, or the path of an inode id.
+        click.BadParameter: the path is empty, or edits never contain such a path: a URI, a path in a snapshot, or the
+            path of an inode id.
     """
     if value is None:
         return None
+    if not value:
+        # such as a shell variable that is not set
+        raise click.BadParameter("the path is empty; specify / for the whole tree")
     if _URI.match(value):
         raise click.BadParameter(f"{value!r} is a URI; specify its path, {urlsplit(value).path or '/'}")
     names = value.split("/")

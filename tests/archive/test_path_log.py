@@ -126,10 +126,18 @@ def test_lines_of_a_namenode_belong_to_their_operations(operation: str, path: st
 )
 def test_a_path_that_edits_never_contain_is_a_usage_error(command: tuple[str, ...]) -> None:
     found = {}
-    for path in ("hdfs://nn:8020/a%20b", "viewfs://c", "/a/.snapshot/s1/b", "/.reserved/.inodes/7", "/.reserved/raw/a"):
+    for path in (
+        "",
+        "hdfs://nn:8020/a%20b",
+        "viewfs://c",
+        "/a/.snapshot/s1/b",
+        "/.reserved/.inodes/7",
+        "/.reserved/raw/a",
+    ):
         code, _, err = run_cli(*command, path)
         found[path] = "" if code != 2 else err.partition("; specify ")[2].strip()
     assert found == {
+        "": "/ for the whole tree",
         "hdfs://nn:8020/a%20b": "its path, /a%20b",
         "viewfs://c": "its path, /",
         "/a/.snapshot/s1/b": "the path without .snapshot",
