@@ -250,7 +250,7 @@ def local_path(item: str) -> Path:
         ValueError: the text is not an absolute local path.
     """
     if has_variable(item):
-        raise ValueError("contains a variable that nothing sets")
+        raise ValueError("contains an undefined variable")
     parts = urlsplit(item)
     if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
         raise ValueError("is not a local directory: expected file:///path or /path")

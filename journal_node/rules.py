@@ -84,7 +84,9 @@ def check_journal_id(journal_id: str) -> None:
     """
     plain = journal_id.isprintable() and not journal_id.startswith(".") and not _FORBIDDEN_IN_IDS & set(journal_id)
     if not (plain and 0 < len(journal_id.encode()) <= _MAX_ID_BYTES):
-        problem = f"{journal_id[:80]!a} is not a journal id: expected a plain name without / and other special marks"
+        problem = (
+            f"{journal_id[:80]!a} is not a journal id: expected a plain name without / or other special characters"
+        )
         raise IllegalArgumentRemoteError(problem)
 
 

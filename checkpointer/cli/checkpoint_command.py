@@ -42,7 +42,7 @@ _LOG_HINT = "Check the daemon's log."
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint now if there are new edits, even if no checkpoint is due.")
 @click.option(
-    "--cancel", is_flag=True, help="End the running checkpoint or upload, and block new checkpoints for a while."
+    "--cancel", is_flag=True, help="Stop the running checkpoint or upload, and block new checkpoints for a while."
 )
 @click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
@@ -54,7 +54,7 @@ _LOG_HINT = "Check the daemon's log."
 @click.option(
     "--save-aside",
     is_flag=True,
-    help="Save to disk what a standby has in memory, even if no NameNode runs and the edits cannot be read.",
+    help="Save a standby's namespace in memory to disk, even if no NameNode runs and the edits cannot be read.",
 )
 @role_option()
 @click.option(

@@ -165,7 +165,7 @@ def command(
             return
         room = expected_room(plan)
         if not as_json:
-            echo(room.estimate("perhaps too little; the image is measured first"), err=True)
+            echo(room.estimate("this may be too little, so the exact size is computed first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works only with the local engine: omit --engine and --master.")

@@ -370,7 +370,7 @@ class CheckpointAttempts:
         """Offer the image to the NameNodes; return the result of each offer."""
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
-            raise CheckpointCancelledError("another checkpointer leads now and makes the next checkpoint")
+            raise CheckpointCancelledError("another checkpointer is now the leader and makes the next checkpoint")
         made = []
         for upload in self.role.upload(self._upload_cancelled, self._upload_began, force=force):
             made.append(upload)

@@ -140,7 +140,7 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.LEADING:
             return ""
         case LeadershipStatus.FOLLOWING:
-            return "" if late and not required else f"another checkpointer leads: {state.leader or 'unknown'}"
+            return "" if late and not required else f"another checkpointer is the leader: {state.leader or 'unknown'}"
         case LeadershipStatus.UNCERTAIN:
             return f"the leader is currently unknown{_because(state)}"
         case LeadershipStatus.AWAY:
@@ -149,7 +149,11 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
             # The last leader continues while the backend is unavailable, unless an image of another daemon shows a new
             # leader.
             led = (state.mine and not others) or state.asked_at == float("-inf")
-            return "" if led or late else f"another checkpointer led at the last response of the lock{_because(state)}"
+            return (
+                ""
+                if led or late
+                else f"another checkpointer was the leader at the last response of the lock's backend{_because(state)}"
+            )
 
 
 def must_abort(state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool, sending: bool) -> bool:

@@ -59,7 +59,7 @@ def test_self_formatted_node_does_not_vote_before_a_new_segment(
         writer = Writer(network.node("a", disk), epoch=9)
         calls = (writer.begin, lambda writer=writer: writer.prepare(7))
         for call in calls:
-            with pytest.raises(JavaIOError, match="lacks segments begun before"):
+            with pytest.raises(JavaIOError, match="lacks the earlier segments"):
                 call()
         with pytest.raises(JournalOutOfSyncError):
             writer.end(7, 9)
@@ -118,7 +118,7 @@ def test_self_format_is_refused_if_peers_lack_the_journal(
         format_from_peers(journal_of(network), peers)
     assert "b are mounted" in caught.value.hint
     network.node("c")
-    with pytest.raises(SelfFormatError, match="formatted on none of b, c"):
+    with pytest.raises(SelfFormatError, match="not formatted on any of b, c"):
         format_from_peers(journal_of(network), peers)
     assert not disk.files
 

@@ -386,7 +386,7 @@ class StreamUpkeep:
 
     def _converge(self, observer: Observer) -> None:
         if not self.on_intact_image(partial(self.follower.converge, self.receiver, observer)):
-            raise CheckpointError(f"the stream broke: {self.receiver.position().reason}")
+            raise CheckpointError(f"the stream was interrupted: {self.receiver.position().reason}")
         segment = self.receiver.position().segment
         if segment is not None:
             self.storage.write_seen_txid(segment.first)

@@ -103,7 +103,7 @@ def test_only_the_leader_makes_checkpoints() -> None:
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     result = scene.service.poll()
     assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
-    assert result.message == f"another checkpointer leads: {OTHER}"
+    assert result.message == f"another checkpointer is the leader: {OTHER}"
     asked = scene.service.request(force=True, wait=True)
     assert asked.state is TriggerState.UNAVAILABLE
     assert asked.details["hint"].startswith("Request the checkpoint on the leader's host")
@@ -327,7 +327,7 @@ def test_isolated_leader_stands_by_once_another_daemon_uploads() -> None:
     scene.clock.now += 20
     result = scene.service.poll()
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 2)
-    assert "another checkpointer led" in result.message
+    assert "another checkpointer was the leader" in result.message
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
 
