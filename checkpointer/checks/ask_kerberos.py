@@ -103,7 +103,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
         if answer.status == HTTPStatus.UNAUTHORIZED:
             hint = "Check the server's log for the reason: often its clock or its keytab is wrong."
             raise RpcError("the server refused the token (HTTP 401)", hint=hint)
-        # people with tickets of their own need not be checkpointers
+        # an operator who uses a personal ticket does not need the rights of a checkpointer
         if answer.status == HTTPStatus.FORBIDDEN and login.keytab is not None:
             hint = (
                 "A NameNode accepts images only from the principals of NameNodes, from the principal of the secondary "

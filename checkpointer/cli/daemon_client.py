@@ -158,7 +158,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
     if answer.status == HTTPStatus.UNAUTHORIZED:
         raise TransferError(url, answer.text, status=answer.status, hint=_LOGIN_HINT)
     if answer.status == HTTPStatus.FORBIDDEN:
-        # a daemon that accepts our token answers it
+        # a daemon that accepts our token also sends a token, even if it refuses the request
         logged_in = answer.challenges or not spnego.headers
         raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT if logged_in else _TOKEN_HINT)
     content = answer.json

@@ -97,8 +97,8 @@ class CheckpointAttempts:
         progress: last known progress of the role; None at first.
         passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
             makes it.
-        reported_standby: whether, at the last attempt, another daemon led and should have made the checkpoint.
-        gave_up_error: reason why the role has stopped permanently; None while the role works.
+        reported_standby: whether, at the last attempt, another daemon was the leader and should have made the
+        checkpoint. gave_up_error: reason why the role has stopped permanently; None while the role works.
     """
 
     role: CheckpointRole
@@ -209,7 +209,7 @@ class CheckpointAttempts:
             message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
-            # a stop of the daemon has no reason
+            # a shutdown of the daemon does not record a reason
             why = self.cancellation.reason if self.cancellation.requested else ""
             return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}: {why}" if why else error.message)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Shadow mode: comparison of each new image of a NameNode with our image at the same transaction, by meaning.
+"""Shadow mode: comparison of each new image of a NameNode with the contents of our image at the same transaction.
 
 If this daemon made a checkpoint at that transaction, our image is that checkpoint. Otherwise the daemon merges the
 edits up to that transaction into our newest earlier image. Both images are made from the same edits, but by independent

@@ -59,7 +59,7 @@ class UploadForecast:
         self._known: dict[str, ImageAcceptance] = {}
         # last reports, including reports of NameNodes that no longer answer
         self._last: dict[str, ImageAcceptance] = {}
-        # reports at the last time when this daemon was known to lead, or when it uploaded an image
+        # reports at the last time when this daemon was known to be the leader, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
         # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
@@ -70,7 +70,8 @@ class UploadForecast:
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
-        # lead of each NameNode's clock; small changes are ignored, so that the times of one image remain equal
+        # seconds by which each NameNode's clock is ahead; small changes are ignored, so that the times of one image
+        # remain equal
         self._clock_ahead: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
@@ -267,8 +268,8 @@ class UploadForecast:
         return found
 
     def _image_rule(self, address: str) -> tuple[float, int]:
-        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image; use
-        our values if the NameNode's are unknown.
+        """Return the period in seconds and the number of transactions with which the NameNode decides whether an image
+        is too recent; use our values if the NameNode's are unknown.
         """
         theirs = self._settings.get(address, NamenodeSettings())
         period = theirs.get(CHECKPOINT_PERIOD, self.config.period)

@@ -134,7 +134,8 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         required: whether a checkpoint needs the lock even while its backend is unavailable.
         late: whether the newest image is so old that the leader cannot be working. In that case, a checkpoint is more
             important than a single leader.
-        others: whether a NameNode has received another daemon's image since this daemon was last known to lead.
+        others: whether a NameNode has received another daemon's image since this daemon was last known to be the
+        leader.
     """
     match state.status(now):
         case LeadershipStatus.LEADING:

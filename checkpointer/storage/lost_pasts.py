@@ -234,7 +234,7 @@ def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]
 def _is_same(one: Path, other: Path) -> bool:
     if one.samefile(other):
         return True
-    # its key contains times, which a clock that is set back can repeat
+    # the keys of its cache contain modification times, which can repeat after the clock was set back
     filecmp.clear_cache()
     return filecmp.cmp(one, other, shallow=False)
 

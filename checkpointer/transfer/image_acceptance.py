@@ -174,8 +174,8 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 def _bean(
     base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]
 ) -> tuple[dict[str, Any], float]:
-    """Return the first bean of a response, or an empty dictionary if there is none, and the lead of the server's
-    clock.
+    """Return the first bean of a response, or an empty dictionary if there is none, and the number of seconds by which
+    the server's clock is ahead of ours.
     """
     url = servlet_url(base_url, query, _JMX)
     status, content, clock_ahead = read_page(url, timeout, cancel)
@@ -193,7 +193,8 @@ def _bean(
 def read_page(
     url: str, timeout: float, cancel: Callable[[], bool], headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes, float]:
-    """Return the status and the content of a page of a NameNode, and the lead of the server's clock.
+    """Return the status and the content of a NameNode's page, and the number of seconds by which the server's clock is
+    ahead.
 
     Raises:
         TransferInterruptedError: the NameNode does not answer.
