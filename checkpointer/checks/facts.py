@@ -188,7 +188,8 @@ class LockFacts:
         lock: file or ensemble that stores the lock.
         required: whether checkpoints need the lock.
         host, address: this host and the HTTP address of its daemon; the lock contains both while that daemon is the
-        leader. holding: the holder, None if the lock is free.
+            leader.
+        holding: the holder, None if the lock is free.
     """
 
     lock: str

@@ -98,7 +98,8 @@ class CheckpointAttempts:
         passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
             makes it.
         reported_standby: whether, at the last attempt, another daemon was the leader and should have made the
-        checkpoint. gave_up_error: reason why the role has stopped permanently; None while the role works.
+            checkpoint.
+        gave_up_error: reason why the role has stopped permanently; None while the role works.
     """
 
     role: CheckpointRole

@@ -105,8 +105,8 @@ def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
         return []
     text = Alarm(
         f"the snapshots of the image at txid {record.saved_txid} had {counted(len(record.healed), 'inconsistency')} "
-        f"(the first is {record.healed[0]}), which the checkpoint healed: a NameNode may be unable to load its own image "
-        "or edits of that time; make sure that the NameNode has this image before you restart it",
+        f"(the first is {record.healed[0]}), which the checkpoint healed: a NameNode may be unable to load its own "
+        "image or edits of that time; make sure that the NameNode has this image before you restart it",
         "Check that a NameNode has the image (`checkpointer status`) before you restart the NameNode.",
         "healed",
     )

@@ -128,7 +128,7 @@ class Leadership:
         Args:
             image_age: age of the newest image in seconds; the periods are also in seconds.
             others: whether a NameNode received an image from another daemon since this daemon was last known to be the
-            leader; called only while the backend is unavailable.
+                leader; called only while the backend is unavailable.
         """
         if self._backend is None:
             return ""

@@ -135,7 +135,7 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         late: whether the newest image is so old that the leader cannot be working. In that case, a checkpoint is more
             important than a single leader.
         others: whether a NameNode has received another daemon's image since this daemon was last known to be the
-        leader.
+            leader.
     """
     match state.status(now):
         case LeadershipStatus.LEADING:

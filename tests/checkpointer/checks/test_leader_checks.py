@@ -26,8 +26,8 @@ def test_leader_check_names_the_leader_and_the_lock() -> None:
     found = lock(Observation(LockHolder(LEADER, NOW - 600)))
     assert found.state is State.OK
     assert found.summary == (
-        "secondary on b (process 7, HTTP 0.0.0.0:9868) has been the leader for 10 min 0 s; the daemon of this configuration "
-        "is not the leader (best effort, lock: ZooKeeper /hadoop-checkpointer/ns1/leader)"
+        "secondary on b (process 7, HTTP 0.0.0.0:9868) has been the leader for 10 min 0 s; the daemon of this "
+        "configuration is not the leader (best effort, lock: ZooKeeper /hadoop-checkpointer/ns1/leader)"
     )
     assert found.details[0] == "since 1970-01-12T13:36:40+00:00"
     ours = lock(Observation(LockHolder(LEADER, NOW - 600)), host="b", required=True)
