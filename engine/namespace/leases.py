@@ -1,4 +1,4 @@
-"""Files open for write: the FILES_UNDERCONSTRUCTION section."""
+"""Files that are open for writing: the FILES_UNDERCONSTRUCTION section."""
 
 from __future__ import annotations
 
