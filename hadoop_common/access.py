@@ -102,7 +102,7 @@ def admit(
     ):
         named = [f"{principal} ({key})" for principal, key in policy.principals.items()]
         named += [f"user {own_user}"] * policy.own + [str(acl) for acl in policy.lists]
-        return AccessDecision(False, f"{policy.refusal}; {who} is none of: {', '.join(named)}")
+        return AccessDecision(False, f"{policy.refusal}; {who} is not one of: {', '.join(named)}")
     for wanted, listed in ((True, policy.needed), (False, policy.blocked)):
         for each in listed:
             held = (

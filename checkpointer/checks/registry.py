@@ -62,7 +62,7 @@ class CheckOutcome:
 
 
 _UNKNOWN_HINT = (
-    "The state is not known, so do not change anything yet. First find out why it could not be read: run the "
+    "The state is not known, so do not change anything yet. First find out why the state could not be read: run the "
     "`namenode`, `storage`, `journalnodes` and `daemon` checks."
 )
 
@@ -104,7 +104,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "age",
-        "Check the daemon's log; `checkpointer checkpoint --force` tries now and reports the error.",
+        "Check the daemon's log; `checkpointer checkpoint --force` tries a checkpoint now and reports the error.",
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.DAEMON}),
         check_age,
     ),

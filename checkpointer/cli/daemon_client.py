@@ -49,7 +49,9 @@ class NoAnswerError(TransferError):
     """Lack of an answer in time from a server that accepted the connection."""
 
 
-def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
+def role_option(
+    text: str = "Role of the daemon (default: first the configured role, then the other roles).",
+) -> Callable[[F], F]:
     """Add the --role option, whose default is None; `text` is its help."""
     names = click.Choice([role.value for role in Role])
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)

@@ -263,7 +263,7 @@ class UploadForecast:
                 age, count = max(0.0, now - (node.last_at or now)), counted(transactions, "transaction")
                 found.append(
                     f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last "
-                    f"image is {age:.0f} s old, expected {min_image_age(period)} s or {count}"
+                    f"image is {age:.0f} s old, expected at least {min_image_age(period)} s or {count}"
                 )
         return found
 
