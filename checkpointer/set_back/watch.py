@@ -228,8 +228,8 @@ class PastWatch:
         """Return whether the NameNode's image at `newest` replaces our image, because the NameNode may have been
         restarted since this node made our image.
 
-        The process that is stored with an image of another program proves only that its past contains the image: a
-        recovered NameNode may also have an older image.
+        For an image of another program, the stored process proves only that the past of this process contains the
+        image. It does not prove that the process has no other image: a recovered NameNode may also have an older one.
         """
         witness, provenance = self._witness(()), self._provenances.of(image.md5)
         is_made = provenance is not None and provenance.made

@@ -253,9 +253,9 @@ class SnapshotViews:
 
         A snapshot has the length of the first diff, from that snapshot on, and the blocks of the first such diff that
         contains blocks (INodeFile.getBlocks). It has the replication factor of the first such diff that contains a copy
-        of the inode (AbstractINodeDiffList.getSnapshotINode). If the snapshots with the blocks of a later diff, or of
-        the inode, are deleted, an earlier snapshot keeps only the blocks up to its length (FileDiff.setBlocks,
-        FileWithSnapshotFeature.collectBlocksAndClear). A renamed inode keeps its own blocks.
+        of the inode (AbstractINodeDiffList.getSnapshotINode). If the blocks belong to a later diff or to the inode, and
+        the snapshots with these blocks are deleted, an earlier snapshot keeps only the blocks up to its length
+        (FileDiff.setBlocks, FileWithSnapshotFeature.collectBlocksAndClear). A renamed inode keeps its own blocks.
         """
         found = RecordedBlocks([], [])
         rest = without_copy = view

@@ -7,8 +7,8 @@ saved. One lock protects the namespace.
   applied, another VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
   of the past, because the missing segments may have been purged in another past. If the past is unchanged, or if every
-  copy of an edit is damaged, the follower fetches the active NameNode's image once this image replaces these edits.
-  Until then, the fault raises an alarm.
+  copy of an edit is damaged, an alarm is raised until the active NameNode has an image that replaces these edits. The
+  follower then fetches this image.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active
   NameNode's image instead. It fetches the same image again only after increasing delays. It also replaces our state if
