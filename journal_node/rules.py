@@ -104,7 +104,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
 def promise(now: Epochs, epoch: int) -> Epochs:
     """Return the state after promising `epoch`; raise JavaIOError if the promise is impossible (Journal.newEpoch)."""
     if epoch <= now.promised:
-        raise JavaIOError(f"the proposed epoch {epoch} is not above the last promised epoch {now.promised}")
+        raise JavaIOError(f"the proposed epoch {epoch} is not higher than the last promised epoch {now.promised}")
     if epoch - now.promised > _MAX_STEP:
         raise JavaIOError(f"epoch {epoch} is {epoch - now.promised} above {now.promised}, which is impossible")
     return replace(now, promised=epoch, serial=_NO_SERIAL)
@@ -118,7 +118,7 @@ def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
     if request.epoch > now.promised:
         now = promise(now, request.epoch)
     if request.serial <= now.serial:
-        problem = f"the IPC's serial {request.serial} is not above {now.serial}, the highest serial seen"
+        problem = f"the IPC's serial {request.serial} is not higher than {now.serial}, the highest serial seen"
         return WriterAdmission(now, JournalOutOfSyncError(problem))
     now = replace(now, serial=request.serial)
     if request.committed_txid is None:

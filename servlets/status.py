@@ -188,7 +188,7 @@ def _minutes(name: str, *, default: float) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _MAX_CANCEL_MINUTES:
-        raise ValueError(f"{name} is {text[:80]!a}, expected minutes from 0 to {_MAX_CANCEL_MINUTES:.0f}")
+        raise ValueError(f"{name} is {text[:80]!a}, expected a number of minutes from 0 to {_MAX_CANCEL_MINUTES:.0f}")
     return value
 
 
