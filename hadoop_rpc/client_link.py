@@ -100,9 +100,7 @@ class ClientLink:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
         except OSError as fault:
             peer.close()
-            raise RpcConnectionError(
-                f"the connection to {address} failed while it was being opened: {fault}"
-            ) from fault
+            raise RpcConnectionError(f"the connection to {address} failed during the handshake: {fault}") from fault
         except BaseException:
             peer.close()
             raise
