@@ -11,8 +11,8 @@ NameNode. The provenance consists of the NameNode's process and the edits that e
 after the NameNode has purged it, but does not prove the edits that were applied to the image.
 
 A lost state remains lost until a complete comparison succeeds or the node starts over; equal bounds are not sufficient.
-A damaged segment cannot be compared. Our state remains, because it may be the only copy of these transactions, until
-the active NameNode has an image after the segment. This image is certain to be correct, and our state can never be
+A damaged segment cannot be compared. Until the active NameNode has an image after the segment, our state remains,
+because it may be the only copy of these transactions. This image is certain to be correct, and our state can never be
 proven.
 
 A hasty verdict takes effect only if later checks confirm it for ten seconds, because a transaction may be readable
