@@ -150,8 +150,8 @@ class ArchiveEdits:
         """Fetch the wanted segments of the NameNode.
 
         Raises:
-            HdfsError, OSError: not all of them are stored. A segment that cannot be fetched does not prevent the fetch
-                of the others, unless the connection or our storage fails.
+            HdfsError, OSError: not all of them are stored. If a segment cannot be fetched, the others are fetched
+                nevertheless, unless the connection or our storage fails.
         """
         if wanted.first > wanted.last:
             return
