@@ -115,7 +115,8 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # the next operation is damaged, so that this raises an error with its position, or operations have no lengths
+    # either the operations have no lengths, or the next operation is damaged, and the cursor raises an error with its
+    # position
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)

@@ -95,8 +95,8 @@ def append_image(
 
     Raises:
         SourceFileError: no image was found.
-        LakeError: the lake cannot be read or written, the NameNode was set back, or the image belongs to another
-            namespace than its cluster in the lake.
+        LakeError: the lake cannot be read or written, the NameNode was set back, or the image does not belong to the
+            namespace of its cluster in the lake.
         ImageFormatError: the image is damaged.
     """
     options = options or ImageOptions()
