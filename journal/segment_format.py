@@ -258,7 +258,7 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
         if rest:
             offset = start + len(chunk) - len(rest)
             raise CorruptOpError(
-                f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
+                f"byte 0x{rest[0]:02x} follows the terminator at byte {position}", file=file, offset=offset
             )
 
 
