@@ -1,7 +1,7 @@
 """Leadership of a daemon according to its lock, and the actions that it allows: values and decisions, without I/O.
 
 A response of the lock's backend is valid for one session timeout after the request. During that time, the backend does
-not grant the lock to another daemon. After that time, the status is UNCERTAIN until the next response. If the backend is
+not grant the lock to another daemon. Afterwards, the status is UNCERTAIN until the next response. If the backend is
 silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer
 determines the daemon that makes checkpoints.
 
