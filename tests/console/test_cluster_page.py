@@ -257,7 +257,7 @@ def test_console_command_serves_several_clusters_until_sigterm(tmp_path: Path) -
             assert "Good Nothing needs" not in text
             foreign = requests.get(url, headers={"Host": "foreign.example"}, timeout=600)
             assert foreign.status_code == 403
-            assert "a name of its host" in foreign.text
+            assert "an address or name of its host" in foreign.text
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(600) == 0
