@@ -92,6 +92,18 @@ def test_keys_of_a_single_namenode_take_precedence() -> None:
     assert (login.principal, login.keytab) == ("hdfs/nnb.example@R", Path("/keys/b"))
 
 
+def test_each_namenode_may_have_its_own_principal() -> None:
+    key = "dfs.namenode.kerberos.principal"
+    own = {f"{key}.ns.a": "hdfs-a/one@R", f"{key}.ns.b": "hdfs-b/two@R"}
+    expected = {"hdfs-a/one@R": f"{key}.ns.a", "hdfs-b/two@R": f"{key}.ns.b"}
+    found = read({**PAIR, **own}, Role.STANDBY)
+    assert found.login.principal == "hdfs-b/two@R"
+    assert found.upload_principals.items() >= expected.items()
+    assert found.require_server().policies[Resource.IMAGES].principals == found.upload_principals
+    assert "nn/nna.example@R" not in found.upload_principals
+    assert node(own).policies[Resource.JOURNAL].principals.keys() == found.upload_principals.keys()
+
+
 def test_a_standby_on_a_third_host_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
     third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
