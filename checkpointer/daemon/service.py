@@ -32,7 +32,7 @@ from checkpointer.daemon.shadow import ShadowComparer
 from checkpointer.daemon.status import daemon_state
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance
-from checkpointer.errors import RoleGaveUpError
+from checkpointer.errors import ProgressPendingError, RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job, SavesAside
 from engine.errors import CheckpointCancelledError
@@ -351,9 +351,11 @@ class CheckpointService:
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return an alarm if it cannot be read, otherwise None."""
+        """Read the role's progress; return an alarm if it cannot be read, otherwise None, also while it is pending."""
         try:
             self._attempts.observe()
+        except ProgressPendingError:
+            return None
         except (HdfsError, OSError) as error:
             hint = describe_fault(error)[0].hint or _UNREADABLE_HINT
             return Alarm(error_text(error), hint, "unreadable")
