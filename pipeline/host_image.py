@@ -265,7 +265,9 @@ class HostImage:
         slots = np.arange(slots.start, slots.stop) if isinstance(slots, range) else slots
         rows = self.parent_rows[slots]
         reached = self.directories.in_tree[rows] if self.directories.in_tree.size else np.zeros(rows.size, np.bool_)
-        return reached & (rows >= 0) | (slots == self.root_slot)
+        reached &= rows >= 0
+        reached |= slots == self.root_slot
+        return reached
 
     def path(self, slot: int, name: bytes) -> str | None:
         """Return the current path of the inode in `slot` with this name; None for an inode outside the tree."""
