@@ -260,12 +260,12 @@ def test_a_table_that_no_image_has_is_not_empty_but_an_error(no_spark: Any, lake
 
 
 def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
-    first, second = (_fetched(tmp_path / cluster, cluster) for cluster in ("CID-1", "cluster2"))
-    for image, root, cluster in ((first, lake, f"CID-1.{NAMESPACE}"), (second, lake, f"cluster2.{NAMESPACE}")):
+    first, second = (_fetched(tmp_path / cluster, cluster) for cluster in ("cluster1", "CID-2"))
+    for image, root, cluster in ((first, lake, f"cluster1.{NAMESPACE}"), (second, lake, f"CID-2.{NAMESPACE}")):
         done = append_image(no_spark, str(image), root, INODES)
         assert done is not None
         assert done.cluster == cluster
-    assert open_image(no_spark, str(first)).cluster == "CID-1"
+    assert open_image(no_spark, str(first)).cluster == "cluster1"
     for chosen in ("default", "prod"):
         append_image(no_spark, str(CASE / "before"), str(tmp_path / chosen), ImageOptions(chosen, ("inodes",)))
         done = append_image(no_spark, str(first), str(tmp_path / chosen), INODES)
