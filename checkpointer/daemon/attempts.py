@@ -360,9 +360,18 @@ class CheckpointAttempts:
         return TriggerResult(answer.state, f"{answer.message}, but {alarm}", {**answer.details, **details})
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
-        targets, takes_from = self.role.targets, self.forecast.takes_from
-        now, period, shadow = self.wall(), self.schedule.config.period, self.schedule.config.shadow
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=now, period=period, shadow=shadow)
+        config = self.schedule.config
+        found = outcome_of(
+            txid,
+            kind,
+            offers,
+            self.role.targets,
+            takes_from=self.forecast.takes_from,
+            now=self.wall(),
+            period=config.period,
+            shadow=config.shadow,
+            observers=self.forecast.observers(),
+        )
         self.record.outcome(found.acceptance.value)
         return found
 

@@ -36,6 +36,7 @@ class CheckpointStatus:
         retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
+        observers: addresses of the NameNodes that are observers.
     """
 
     now: float
@@ -53,6 +54,7 @@ class CheckpointStatus:
     notices: Sequence[str]
     leader: LeaderState | None = None
     reported_standby: bool = False
+    observers: frozenset[str] = frozenset()
 
     @property
     def age(self) -> float | None:
@@ -121,15 +123,14 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode has the newest image
-    or another daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode other than an observer
+    has the newest image, or another daemon uploads.
     """
     progress = status.progress
-    if (
-        status.reported_standby
-        or progress is None
-        or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets)
-    ):
+    if status.reported_standby or progress is None:
+        return []
+    holding = {target.address for target in role.targets if target.has(progress.image_txid, ImageKind.IMAGE)}
+    if holding - status.observers:
         return []
     return [
         Alarm(

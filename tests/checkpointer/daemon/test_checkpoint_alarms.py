@@ -7,7 +7,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.transfer.upload_target import Upload
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.transfer.image_acceptance import ImageAcceptance
+from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
@@ -87,6 +89,26 @@ def test_repeated_transfer_failures_are_an_alarm(
         "http://nn1:9870 accepts images again after 0 s, 3 transfers",
         "upload to http://nn1:9870: SUCCESS in 0.00 s",
     ]
+
+
+def test_image_of_an_observer_does_not_end_the_alarm_of_the_active_namenode(role: FakeRole, clock: Clock) -> None:
+    """Without an image, the active NameNode purges no edits."""
+    states = {"http://nn1:9870": "active", "http://nn2:9870": "observer"}
+    forecast = UploadForecast(
+        standby_config(),
+        ask=lambda address, **_: ImageAcceptance("3.4.1", states[address], START, TRANSACTIONS),
+        wall=clock.wall,
+    )
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, forecast=forecast)
+    active, observer = role.targets[0], UploadTarget("http://nn2:9870").holds(0, ImageKind.IMAGE)
+    for _ in range(2):
+        active = active.failed(ImageKind.IMAGE, "it was interrupted", at=START, now=0.0, wait=0.0)
+    role.targets = (active, observer)
+    forecast.update(list(states), lambda: False)
+    assert service.ready().message.startswith("http://nn1:9870 does not receive the image at txid 0")
+    states["http://nn1:9870"], states["http://nn2:9870"] = "standby", "active"
+    forecast.update(list(states), lambda: False)
+    assert service.ready().ok
 
 
 def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(
