@@ -55,6 +55,9 @@ def text(unit: str) -> ValueType[str]:
     return ValueType(unit, lambda settings, name, default: settings.get(name, default))
 
 
+ACCESS_LIST = ValueType("users groups", lambda settings, name, default: settings.get_untrimmed(name, default))
+
+
 def paths(unit: str) -> ValueType[list[Path]]:
     """Return the type of local paths without duplicates; an empty list if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get_path_list(name, default))

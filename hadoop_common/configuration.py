@@ -140,7 +140,16 @@ class Configuration:
         text = self._raw(current_name(key))
         if text is None:
             text = default
-        return None if text is None else self._substituted(key, text)
+        return None if text is None else self._substituted(key, text).strip()
+
+    def get_untrimmed(self, key: str, default: str = "") -> str:
+        """Return the text of `key` with its leading blank, after which an access list contains only groups.
+
+        Raises:
+            ConfigurationError: variables in the value refer to each other in a circle.
+        """
+        text = self._raw(current_name(key))
+        return self._substituted(key, default if text is None else text)
 
     def parsed(self, key: str, default: str, parse: Callable[[str], T]) -> T:
         """Return the text of `key`, or `default` if the key is unset, converted by `parse`.
@@ -233,7 +242,7 @@ class Configuration:
 
     def _substituted(self, key: str, text: str) -> str:
         try:
-            return substitute(text, self._environment, self._look_up).strip()
+            return substitute(text, self._environment, self._look_up)
         except ValueError as fault:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 

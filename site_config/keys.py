@@ -11,6 +11,7 @@ from typing import Any
 
 from hadoop_common.config_key import (
     ABSENT,
+    ACCESS_LIST,
     BYTES,
     COUNT,
     DIRECTORIES,
@@ -455,7 +456,7 @@ SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("fil
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
-    text("users groups"),
+    ACCESS_LIST,
     "Administrators, who may also fetch images from and send images to NameNodes and our kerberized servers, and "
     "request changes from our servers.",
 )
