@@ -91,4 +91,4 @@ class LastActiveFencing:
             yield FencingOutcome("rpc", False, f"{fault.message} {fault.hint}".strip())
             yield from self._settings.fencer(target).fence()
         else:
-            yield FencingOutcome("rpc", True, "it reports that it is a standby")
+            yield FencingOutcome("rpc", True, "it reports that it is not active")
