@@ -123,8 +123,8 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode other than an observer
-    has the newest image, or another daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode that is not an
+    observer has the newest image, or another daemon uploads.
     """
     progress = status.progress
     if status.reported_standby or progress is None:
