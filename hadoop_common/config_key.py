@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
 from hadoop_common.configuration_errors import NO_FILE
 from hadoop_common.quantities import (
     parse_bool,
@@ -58,6 +58,17 @@ def text(unit: str) -> ValueType[str]:
 def paths(unit: str) -> ValueType[list[Path]]:
     """Return the type of local paths without duplicates; an empty list if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get_path_list(name, default))
+
+
+def local_file(unit: str) -> ValueType[str]:
+    """Return the type of one local path or `file:` URI, whose value is the absolute path; "" if unset."""
+
+    def read(settings: Configuration, name: str, default: str) -> str:
+        if not settings.get(name, default):
+            return ""
+        return settings.parsed(name, default, lambda value: str(local_path(value)))
+
+    return ValueType(unit, read)
 
 
 def count_of(unit: str) -> ValueType[int]:

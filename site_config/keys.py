@@ -24,6 +24,7 @@ from hadoop_common.config_key import (
     TRANSACTIONS,
     ConfigKey,
     keys_in,
+    local_file,
     text,
 )
 from hadoop_common.port_limits import PORT_KEYS
@@ -356,7 +357,7 @@ REPORT_DAILY = ConfigKey(
 REPORT_DIR = ConfigKey(
     "checkpointer.report.dir",
     "",
-    text("directory"),
+    local_file("directory"),
     "Local directory of the daily reports; unset: `reports` in the first storage directory. Specific to the "
     "checkpointer.",
 )
@@ -370,7 +371,7 @@ REPORTS_RETAINED = ConfigKey(
 REPORT_PATHS = ConfigKey(
     "checkpointer.report.paths",
     "",
-    text("file"),
+    local_file("file"),
     "TOML file of path sets and tables for the daily reports. Specific to the checkpointer.",
 )
 REPORT_MEMORY = ConfigKey(
