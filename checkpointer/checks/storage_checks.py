@@ -12,7 +12,7 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.set_back.start_over import unused_images_hint
 from checkpointer.storage.disk_space import MIN_FREE_INODES, MIN_FREE_SPACE
-from checkpointer.storage.inspector import StorageState, agree_on_version
+from checkpointer.storage.inspector import MISSING_VERSION_HINT, StorageState, agree_on_version
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
@@ -155,7 +155,8 @@ def _agreement(facts: Facts) -> _Problem | None:
     listings = [listing for _, listing in found]
     half = [listing for each, listing in found if listing.state is StorageState.HALF_FORMATTED and not _is_new(each)]
     if half:
-        return _Problem(State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing")
+        text = f"{half[0].root} is half-formatted: VERSION or the image is missing"
+        return _Problem(State.CRITICAL, text, "" if half[0].version else MISSING_VERSION_HINT)
     try:
         edits = [each.listing.value for each in facts.edits_directories if each.listing.value is not None]
         agree_on_version([*listings, *edits])
@@ -181,7 +182,7 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
         return _Problem(State.UNKNOWN, f"the image's records could not be checked: {image.deep.error}")
     if image.deep.value:
         text = f"the image at txid {image.txid} has {counted(image.deep.value, 'error')} in its records"
-        return _Problem(State.CRITICAL, text)
+        return _Problem(State.CRITICAL, text, _deep_hint(image.copies[0][0]))
     if damaged:
         text = f"{len(damaged)} of {len(image.copies)} copies of the newest image are damaged"
         return _Problem(State.WARNING, text)
@@ -189,6 +190,13 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
         text = f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
         return _Problem(State.UNKNOWN, text)
     return None
+
+
+def _deep_hint(path: Path) -> str:
+    return (
+        f"List the errors with `checkpointer image verify {path}`. If a NameNode also has this image, it may be unable "
+        'to start from it: docs/runbook.md, "The newest image cannot be read".'
+    )
 
 
 def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
