@@ -26,6 +26,9 @@ _NEW_HINT = (
     "status` shows why it does not use the directory, which may have been removed or not be mounted."
 )
 
+_NEXT_HINT = "The next checkpoint also writes an image there."
+_NOT_USED_HINT = "The running daemon does not use the directory; `checkpointer status` shows why."
+
 _INODES_HINT = "Find what fills that disk with files: `df -i`, then `du --inodes -x` from its mount point."
 
 _LOST_PAST_HINT = (
@@ -85,11 +88,10 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
     if new:
         have = "directory has" if len(new) == 1 else "directories have"
-        problems.append(
-            _Problem(
-                State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint also writes an image there."
-            )
-        )
+        is_running = any(each.holder for each in facts.directories)
+        is_used = not is_running or all(each.holder for each in new)
+        hint = _NEXT_HINT if is_used else _NOT_USED_HINT
+        problems.append(_Problem(State.WARNING, f"{len(new)} {have} no image yet", hint))
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"the image at txid {image.txid} is intact"

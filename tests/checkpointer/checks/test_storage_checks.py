@@ -122,6 +122,18 @@ def test_storage_check_before_the_first_image() -> None:
         assert decide("storage", directories=(new,)).hint.startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("used", "new", "start"),
+    [("", "", "The next"), ("12@host", "12@host", "The next"), ("12@host", "", "The running daemon does not use")],
+)
+def test_storage_check_of_a_directory_without_an_image(used: str, new: str, start: str) -> None:
+    """A daemon that could not create the directory writes no image there."""
+    empty = directory(OTHER, StorageState.MISSING, holder=new)
+    found = decide("storage", directories=(directory(holder=used), empty))
+    assert (found.state, found.summary) == (State.WARNING, "1 directory has no image yet")
+    assert found.hint.startswith(start)
+
+
 def test_storage_check_after_the_directories_were_removed_under_a_running_daemon() -> None:
     """Without a directory, the check cannot find out whether a daemon is running."""
     found = decide("storage", directories=(directory(OTHER, StorageState.MISSING),))
