@@ -102,7 +102,7 @@ def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, rol
 
 
 def test_period_includes_the_time_for_which_the_host_slept(role: FakeRole, clock: Clock) -> None:
-    """A monotonic clock stands still meanwhile. A clock that is set back does not delay the next checkpoint."""
+    """A monotonic clock does not count this time. A clock that is set back does not delay the next checkpoint."""
     wall = tests.clock.Clock(START)
     service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
     role.journal = 1
