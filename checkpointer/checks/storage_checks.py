@@ -197,7 +197,7 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
 def _deep_hint(path: Path) -> str:
     return (
         f"List the errors with `checkpointer image verify {path}`. If a NameNode also has this image, it may be unable "
-        'to start from it: docs/runbook.md, "The newest image cannot be read".'
+        'to load it: docs/runbook.md, "The newest image cannot be read".'
     )
 
 

@@ -47,6 +47,14 @@ def test_roles_that_retry_failed_directories(role: Role, value: str | None, retr
     assert config(values, role).restore_directories is retried
 
 
+def test_only_a_backup_node_reads_its_address() -> None:
+    key = "dfs.namenode.backup.address"
+    values = {**SINGLE, key: "${env.NO_SUCH_HOST}:50100"}
+    assert config(values, Role.SECONDARY)
+    assert config(values, Role.STANDBY)
+    assert list(faults(values, Role.BACKUP)) == [key]
+
+
 def test_a_checkpoint_directory_must_not_be_a_namenodes_own(tmp_path: Path) -> None:
     (tmp_path / "name").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "name")
