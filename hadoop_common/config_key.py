@@ -100,7 +100,9 @@ MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Seconds; a bare number is in milliseconds."""
 MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
 """Like MILLISECONDS, but 0 or less means no limit and is read as infinity."""
-BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
+BYTES = parsed("bytes", parse_size)
+RATE = parsed("bytes/s", lambda value: max(parse_size(value), 0))
+"""Like BYTES, but a negative value is read as 0."""
 OPTIONAL_BYTES = ValueType(
     "bytes",
     lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,

@@ -318,9 +318,8 @@ IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
     "0",
     RATE,
-    "Bandwidth limit of a standby's downloads of images; 0: unlimited.",
+    "Bandwidth limit of a standby's downloads of images; 0 or less: unlimited.",
     release2=ABSENT,
-    least=0,
 )
 LAKE_DIR = ConfigKey(
     "checkpointer.lake.dir",
@@ -406,9 +405,8 @@ IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec",
     "52428800",
     RATE,
-    "Bandwidth limit of transfers; 0: unlimited.",
+    "Bandwidth limit of transfers; 0 or less: unlimited.",
     release2="0",
-    least=0,
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey(
     "dfs.image.transfer.chunksize", "65536", BYTES, "Size of the chunks of an upload.", least=1
