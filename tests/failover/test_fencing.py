@@ -310,11 +310,14 @@ def test_host_names_and_addresses_as_in_java() -> None:
 
 
 def test_fencing_environment_contains_every_configuration_key() -> None:
-    given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z"})
+    circle = {"my.a": "${my.b}", "my.b": "${my.a}"}
+    given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z", **circle})
     found = fencing_environment(given.configuration, given.others[0])
     assert found["dfs_strange-key_of_mine"] == found["dfs_strange_key_of_mine"] == "x"
     assert found["dfs_only"] == found["dfs_only_ns1_nn2"] == "z"
     assert "with=sign" not in found
+    # variables that refer to each other must not prevent fencing
+    assert found["my_a"] == ""
 
 
 def test_default_file_system_of_a_fencing_command_is_the_address_of_clients() -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+import tests.clock
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.transfer.image_acceptance import ImageAcceptance
@@ -16,6 +17,7 @@ from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from servlets.status import TriggerState
 from tests.checkpointer.service_support import (
+    PERIOD,
     START,
     TRANSACTIONS,
     Clock,
@@ -62,6 +64,22 @@ def test_repeated_failures_are_an_alarm_and_waits_grow(
         "checkpoint failed: disk full; next: Free space.",
         "checkpoints succeed again after 1 min 0 s, 7 attempts",
     ]
+
+
+@pytest.mark.parametrize(("image_at", "late"), [(START, "no checkpoint for"), (None, "no checkpoint yet, after")])
+def test_checkpoint_is_late_although_the_clock_was_set_back(
+    role: FakeRole, clock: Clock, image_at: float | None, late: str
+) -> None:
+    """The time of the newest image is then in the future."""
+    wall = tests.clock.Clock(START)
+    service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
+    role.journal, role.written_at, role.fault = 1, image_at, StorageError("disk full")
+    service.poll()
+    wall.now -= 86_400
+    assert service.status()["secondsSinceCheckpoint"] == (None if image_at is None else 0)
+    clock.now, wall.now = clock.now + 4 * PERIOD, wall.now + 4 * PERIOD
+    assert service.status()["secondsSinceCheckpoint"] == (None if image_at is None else 4 * PERIOD)
+    assert any(alarm.startswith(f"{late} 6 min 40 s") for alarm in service.status()["alarms"])
 
 
 def test_repeated_transfer_failures_are_an_alarm(
