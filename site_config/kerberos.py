@@ -122,7 +122,7 @@ class KerberosSettings:
         if administrators.holds(own_user, system_groups):
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())
-        others = self.administrators or "not set"
+        others = self.administrators.strip() or "not set"
         return (
             f"NameNodes accept images from {taken} and from dfs.cluster.administrators ({others}), but not from "
             f"{self.login.principal}"
@@ -386,11 +386,10 @@ def _protocol(
             (f"{acl.name.removesuffix('.acl')}.hosts", MachineList.parse),
         )
         for name, parse in parsers:
-            found = next(
-                (each for each in (f"{name}{blocked}", _default(name) + blocked) if settings.get(each, "").strip()), ""
-            )
+            # an empty list allows nobody, as in Hadoop
+            found = next((each for each in (f"{name}{blocked}", _default(name) + blocked) if each in settings), "")
             if found:
-                yield parse(found, settings.get(found, ""))
+                yield parse(found, settings.get_untrimmed(found))
 
     return AccessPolicy(principals, needed=tuple(lists("")), blocked=tuple(lists(".blocked")), refusal=refusal)
 

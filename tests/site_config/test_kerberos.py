@@ -268,6 +268,18 @@ def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:
     )
 
 
+def test_access_lists_with_only_groups_and_without_members() -> None:
+    """In Hadoop, only groups follow a leading blank, and an empty list allows nobody."""
+    acl, administrators = "security.qjournal.service.protocol.acl", "dfs.cluster.administrators"
+    values = {acl: " hadoop", administrators: " ops", "hadoop.security.authorization": "true"}
+    policies = node(values).policies
+    assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl, groups=frozenset({"hadoop"})),)
+    assert policies[Resource.CONTROL].lists == (AccessControlList(administrators, groups=frozenset({"ops"})),)
+    everybody = {"security.service.authorization.default.acl": "*"}
+    policies = node({**values, **everybody, acl: ""}).policies
+    assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl),)
+
+
 @pytest.mark.parametrize(
     ("values", "key", "problem"),
     [

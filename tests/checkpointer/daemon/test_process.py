@@ -160,5 +160,6 @@ def test_signals_become_commands() -> None:
         assert control.wait(0.0) is None
     finally:
         faulthandler.cancel_dump_traceback_later()
+        faulthandler.unregister(signal.SIGQUIT)
         for number, handler in before.items():
             signal.signal(number, handler)
