@@ -89,7 +89,7 @@ def command(
       7  the image did not reach a NameNode, or the daemon does not answer
       8  the image was made, but all NameNodes refused it, or no NameNode is active
     Any other exit code is the exit code of the daemon's error. If one NameNode has the image, the faults of other
-    NameNodes are warnings.
+    NameNodes are warnings. An observer does not count, because the active NameNode needs the image.
 
     A NameNode of Hadoop 3.3 or newer refuses an image while its last image is younger than 3/4 of
     dfs.namenode.checkpoint.period, unless at least dfs.namenode.checkpoint.txns transactions were written in between.

@@ -107,8 +107,8 @@ def command(
     The merge counts operations that change nothing, neither here nor on a NameNode (--json: `ignored`).
     docs/opcodes.md lists them.
 
-    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes, but cannot
-    convert layouts. --engine auto selects Spark if a master is set and Spark can make the checkpoint.
+    --engine spark merges on Spark, which needs the extra `spark`, and writes the same bytes, but cannot convert
+    layouts. --engine auto selects Spark if a master is set and Spark can make the checkpoint.
 
     --dry-run reads, replays and builds the image without writing or locking anything. It also works while a NameNode
     uses the directory, and on a read-only directory. It reports the transactions, the numbers of created, changed and

@@ -65,7 +65,7 @@ def command(
     a difference as an alarm. A backup node cannot run in shadow mode, because its registration changes the NameNode.
 
     SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads
-    the configuration.
+    the configuration. SIGQUIT prints the stacks of all threads on standard error.
 
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary

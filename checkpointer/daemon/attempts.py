@@ -40,6 +40,7 @@ from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
+from hadoop_common.moment_age import MomentAge
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import RecurringFault, without_numbers
@@ -122,13 +123,14 @@ class CheckpointAttempts:
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # time when the image in progress was renamed to its final name
     _renamed_at: float | None = field(init=False, default=None)
-    # time of the newest image of any daemon, and the reading of `clock` when it was first seen
-    _newest_image_at: float | None = field(init=False, default=None)
-    _newest_image_seen: float = field(init=False, default=0.0)
+    _newest_image: MomentAge = field(init=False)
     progress: Progress | None = field(init=False, default=None)
     passed_over: bool = field(init=False, default=False)
     reported_standby: bool = field(init=False, default=False)
     gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._newest_image = MomentAge(self.clock, self.wall)
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
@@ -233,12 +235,7 @@ class CheckpointAttempts:
     def image_age(self, progress: Progress) -> float | None:
         """Return the age of the newest known image of any daemon, in seconds; None if there is no image."""
         known = [at for at in (progress.image_at, self.forecast.last_image_at()) if at is not None]
-        if not known:
-            return None
-        if (newest := max(known)) != self._newest_image_at:
-            self._newest_image_at, self._newest_image_seen = newest, self.clock()
-        # If this host's clock was set back, the image's time may be in the future.
-        return max(self.wall() - newest, self.clock() - self._newest_image_seen)
+        return self._newest_image.of(max(known)) if known else None
 
     def update_forecast(self) -> None:
         """Query the NameNodes for the times at which they accept an image."""
@@ -361,9 +358,18 @@ class CheckpointAttempts:
         return TriggerResult(answer.state, f"{answer.message}, but {alarm}", {**answer.details, **details})
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
-        targets, takes_from = self.role.targets, self.forecast.takes_from
-        now, period, shadow = self.wall(), self.schedule.config.period, self.schedule.config.shadow
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=now, period=period, shadow=shadow)
+        config = self.schedule.config
+        found = outcome_of(
+            txid,
+            kind,
+            offers,
+            self.role.targets,
+            takes_from=self.forecast.takes_from,
+            now=self.wall(),
+            period=config.period,
+            shadow=config.shadow,
+            observers=self.forecast.observers(),
+        )
         self.record.outcome(found.acceptance.value)
         return found
 

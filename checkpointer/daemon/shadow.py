@@ -24,6 +24,7 @@ from pathlib import Path
 from checkpointer.daemon.child_process import start_low_priority
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.errors import ProgressPendingError
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.set_back.provenance import held_images, image_md5, read_provenances
 from checkpointer.storage.disk_space import require_space, unfinished_bytes
@@ -185,7 +186,7 @@ class ShadowComparer:
                 continue
             try:
                 settled = self._compare_newest(address)
-            except (CheckpointCancelledError, TransferCancelledError):
+            except (CheckpointCancelledError, TransferCancelledError, ProgressPendingError):
                 return False
             except Exception:
                 # do not fetch a large image again at every poll

@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 # seconds for which a NameNode caches its beans
 _STALE_SECONDS = 15.0
-_ACTIVE = "active"
+_ACTIVE, _STANDBY, _OBSERVER = "active", "standby", "observer"
 # transactions that every roll writes at the start of a segment
 _START_OF_SEGMENT = 1
 
@@ -170,8 +170,15 @@ class UploadForecast:
         unknown.
         """
         with self._lock:
-            known = [each for each in self._last.values() if each.last_at is not None]
-        return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
+            known = [each for each in self._last.values() if each.state not in (_STANDBY, _OBSERVER)]
+        return max((each.last_at for each in known if each.last_at is not None), default=None)
+
+    def observers(self) -> frozenset[str]:
+        """Return the NameNodes that are observers. The active NameNode needs an image of its own, which allows it to
+        purge edits.
+        """
+        with self._lock:
+            return frozenset(address for address, each in self._last.items() if each.state == _OBSERVER)
 
     def remember(self) -> None:
         """Record the NameNodes' current images as images of this daemon."""
@@ -179,10 +186,12 @@ class UploadForecast:
             self._own = dict(self._last)
 
     def others_image(self) -> bool:
-        """Return whether a NameNode has received a newer image from another daemon since `remember`."""
+        """Return whether a NameNode has received a newer image from another daemon since `remember`; a standby makes
+        its own images.
+        """
         with self._lock:
             pairs = [(self._last[address], old) for address, old in self._own.items()]
-        return any(_is_newer(new, old) for new, old in pairs)
+        return any(_is_newer(new, old) for new, old in pairs if _STANDBY not in (new.state, old.state))
 
     def has_newer(self, address: str, txid: int) -> bool:
         """Return whether a NameNode has received an image newer than `txid` from another daemon."""
