@@ -121,7 +121,8 @@ class Pair:
 def manifest(node: Any, found: NodeManifest, since: int) -> Any:
     """Return the manifest without the address, and without Hadoop's differing reports of open segments.
 
-    Open segments that begin before `since` are omitted: the ends of open segments that overlap are reported differently.
+    Open segments that begin before `since` are omitted, because the ends of overlapping open segments are reported
+    differently.
     """
     logs = found.manifest.logs
     ended = [log for log in logs if not log.in_progress]
