@@ -37,7 +37,7 @@ _COMMANDS = {
     "edits": "Examine edit log segments: info, dump, load, convert, recover.",
     "archive": "Archive every transaction, and restore any moment.",
     "undelete": "Undo a deletion in a stopped NameNode's storage directory.",
-    "bookie": "Run a bookie for development and tests; not for data.",
+    "bookie": "Run a bookie for development and tests, not for production.",
     "compile": "Compile the kernels now, so that checkpoints do not wait for the compiler.",
 }
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from pipeline.python_daemon import start_early
+from tests.namenode_stub.stub_support import wait_until
 
 
 @contextmanager
@@ -48,6 +49,8 @@ def listening(process: subprocess.Popen[bytes]) -> int:
 def is_early(process: psutil.Process) -> bool:
     """Return whether this child is an early daemon; other children of this process may end at any moment."""
     with suppress(psutil.NoSuchProcess):
+        # Linux shows the command line of a new program only after it closed the descriptors for which Popen waits
+        wait_until("a command line", lambda: bool(process.cmdline()) or process.status() == psutil.STATUS_ZOMBIE)
         return "--early" in process.cmdline()
     return False
 
