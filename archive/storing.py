@@ -115,7 +115,8 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # the next operation is damaged, so that this raises an error with its position, or operations have no lengths
+    # either the operations have no lengths, or the next operation is damaged, and the cursor raises an error with its
+    # position
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
@@ -137,7 +138,7 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
             decode_op(cursor.buffer, position, cursor.layout_version, file=cursor.file)
         except CorruptOpError as fault:
             fault.locate(txid=frames.next_txid - len(frames.starts) + number)
-            _LOG.warning("archived, but a restore cannot replay it: %s; next: %s", fault.message, fault.hint)
+            _LOG.warning("archived an operation that a restore cannot replay: %s; next: %s", fault.message, fault.hint)
 
 
 class _Packer:

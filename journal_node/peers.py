@@ -126,5 +126,9 @@ def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str]
     """Return `nodes` without this node, which has `own_port` on this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
-        _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
+        _LOG.warning(
+            "this node, which listens on port %d, is not one of the JournalNodes %s",
+            own_port,
+            ", ".join(map(str, nodes)),
+        )
     return found

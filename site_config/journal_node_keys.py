@@ -106,9 +106,8 @@ EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.edit.log.transfer.bandwidthPerSec",
     "0",
     RATE,
-    "Bandwidth limit of a JournalNode for fetching missed segments from other nodes; 0: unlimited.",
+    "Bandwidth limit of a JournalNode for fetching missed segments from other nodes; 0 or less: unlimited.",
     release2=ABSENT,
-    least=0,
 )
 
 JOURNALNODE_FORMAT_NOT_EMPTY = ConfigKey(

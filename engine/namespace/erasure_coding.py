@@ -74,9 +74,12 @@ class ErasureCodingPolicies:
         """Add a policy; return False if a policy with this name, or with this schema and cell size, already exists.
 
         Raises:
-            NamespaceError: its block groups are too large.
+            NamespaceError: its block groups are too large, or its cells are not positive multiples of 1 KiB
+                (ErasureCodingPolicy's constructor), so no NameNode would load the image.
         """
         units = op.data_units, op.parity_units
+        if op.cell_size <= 0 or op.cell_size % _KIBI:
+            raise NamespaceError(f"an erasure coding policy has cells of {op.cell_size} bytes")
         if sum(units) > _MAX_UNITS:
             raise NamespaceError(f"an erasure coding policy has {sum(units)} units, above the maximum {_MAX_UNITS}")
         name = policy_name(op.codec_name, *units, op.cell_size)

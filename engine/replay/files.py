@@ -134,7 +134,7 @@ def close(namespace: Namespace, op: CloseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):
-        raise NamespaceError(f"{op.path} is not open for write")
+        raise NamespaceError(f"{op.path} is not open for writing")
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
@@ -167,7 +167,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     if not kept or op.truncate_block is None:
         raise NamespaceError(f"{op.src} cannot be truncated to {op.new_length} bytes without a block to recover")
     if table.is_under_construction(row):
-        raise NamespaceError(f"{op.src} is open for write")
+        raise NamespaceError(f"{op.src} is open for writing")
     _open_for_write(namespace, row, op.client_name, op.client_machine)
     namespace.see_generation_stamp(op.truncate_block.genstamp)
     last = blocks[kept - 1]
@@ -267,7 +267,7 @@ def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):
-        raise NamespaceError(f"{op.path} is not open for write")
+        raise NamespaceError(f"{op.path} is not open for writing")
     namespace.tree.touch(row)
     table.client_name[row] = table.intern(op.new_holder)
     namespace.leases.add(row, op.path)

@@ -1,4 +1,4 @@
-"""Crafted operation lists: every operation of layout -63, with values that clients send and impossible values.
+"""Crafted operation lists: every operation of a layout, with values that clients send and impossible values.
 
 A `Crafter` makes a list for a seed. The crafter maintains a rough model of the namespace, so that most operations are
 possible. Sometimes the list departs from the model: it contains other spellings of a path, reserved names, missing
@@ -10,9 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from journal import ops
-from journal.ops import Block, EditOp
+from journal.ops import Block, EditOp, XAttr
 from tests.engine.op_makers import add, close, mkdir
-from tests.interop.crafted_values import FIRST_BLOCK, FIRST_STAMP, LARGEST, ODD_NAMES, CraftedValues, link, token
+from tests.interop.crafted_values import (
+    FIRST_BLOCK,
+    FIRST_GROUP,
+    FIRST_STAMP,
+    LARGEST,
+    ODD_NAMES,
+    CraftedValues,
+    link,
+    token,
+)
+
+SYSTEM = 3
+_POLICY_ATTRIBUTE = "hdfs.erasurecoding.policy"
 
 
 class Crafter(CraftedValues):
@@ -60,6 +72,7 @@ class Crafter(CraftedValues):
             (self._directive, 4),
             (self._token, 3),
             (self._rolling_upgrade, 1),
+            *([(self._policy, 3), (self._set_policy, 2)] if self._striped else []),
         ]
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -98,18 +111,28 @@ class Crafter(CraftedValues):
             client_machine=self._chance.choice(("host", "")),
             overwrite=overwrite,
             storage_policy_id=self._value(0, 1, 2, 7, 12, 15, 16, -1, 127),
+            erasure_coding_policy_id=self._policy_id(path),
         )
+
+    def _policy_id(self, path: str) -> int:
+        """Return the id of the erasure coding policy of a new file, 0 if the file is replicated."""
+        model = self._model
+        model.striped.discard(path)
+        if not self._striped or not self._happens(0.25):
+            return self._value(0, 63, 127) if self._striped else 0
+        model.striped.add(path)
+        return self._value(self._chance.choice((1, 2, 3, 4, 5)), 6, 63, 64, 127, -1)
 
     def _close(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks = self._changed(self._model.blocks.get(path, ()))
+        blocks = self._changed(self._model.blocks.get(path, ()), striped=path in self._model.striped)
         if path in self._model.opened:
             self._model.opened.remove(path)
             self._model.files.append(path)
             self._model.blocks[path] = blocks
         return close(self._spelled(path), self._now(), atime=self._now(), blocks=blocks, replication=self._value(3, 0))
 
-    def _changed(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    def _changed(self, blocks: tuple[Block, ...], *, striped: bool) -> tuple[Block, ...]:
         """Return a block list as a later operation may contain it."""
         way = self._chance.random()
         if blocks and way < 0.3:
@@ -121,14 +144,14 @@ class Crafter(CraftedValues):
         if blocks and way < 0.5:
             return blocks[:-1]
         if way < 0.6:
-            return (*blocks, self._block(100))
+            return (*blocks, self._block(100, striped=striped))
         if blocks and way < 0.6 + self._odd_values:
             return self._chance.choice((blocks[1:], (), (blocks[0]._replace(genstamp=5), *blocks[1:])))
         return blocks
 
     def _add_block(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks, added = self._model.blocks.get(path, ()), self._block()
+        blocks, added = self._model.blocks.get(path, ()), self._block(striped=path in self._model.striped)
         self._model.blocks[path] = (*blocks, added)
         before = blocks[-1:] if not self._happens(self._odd_values) else self._chance.choice((blocks, (), blocks[:1]))
         if before and self._happens(0.3):
@@ -137,7 +160,7 @@ class Crafter(CraftedValues):
 
     def _update_blocks(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks = self._changed(self._model.blocks.get(path, ()))
+        blocks = self._changed(self._model.blocks.get(path, ()), striped=path in self._model.striped)
         self._model.blocks[path] = blocks
         return ops.UpdateBlocksOp(path=self._spelled(path), blocks=blocks)
 
@@ -285,6 +308,15 @@ class Crafter(CraftedValues):
         path = self._spelled(self._any()).encode("utf-8", "replace").decode()
         return ops.RemoveXAttrOp(src=path, xattrs=self._xattrs())
 
+    def _set_policy(self) -> EditOp:
+        """Set or remove the attribute that is the erasure coding policy of a directory."""
+        path, policy = self._spelled(self._of(self._model.directories)), self._policy_name()
+        value = len(policy).to_bytes(4, "big") + policy.encode()
+        path = path.encode("utf-8", "replace").decode()
+        if self._happens(0.2):
+            return ops.RemoveXAttrOp(src=path, xattrs=(XAttr(SYSTEM, _POLICY_ATTRIBUTE, None),))
+        return ops.SetXAttrOp(src=path, xattrs=(XAttr(SYSTEM, _POLICY_ATTRIBUTE, value),))
+
     def _reassign(self) -> EditOp:
         path, holder = self._spelled(self._of(self._model.opened)), self._chance.choice(("client", "none"))
         return ops.ReassignLeaseOp(lease_holder=holder, path=path, new_holder=self._chance.choice(("new", "")))
@@ -307,7 +339,7 @@ class Crafter(CraftedValues):
     def _create_snapshot(self) -> EditOp:
         root, name = self._of(self._model.snapshottable), self._snapshot_name()
         self._model.snapshots.append((root, name))
-        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, mtime=self._now())
 
     def _existing_snapshot(self) -> tuple[str, str]:
         return self._chance.choice(self._model.snapshots) if self._model.snapshots else ("/d2", "none")
@@ -315,12 +347,14 @@ class Crafter(CraftedValues):
     def _delete_snapshot(self) -> EditOp:
         root, name = self._existing_snapshot()
         self._model.snapshots = [each for each in self._model.snapshots if each != (root, name)]
-        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, mtime=self._now())
 
     def _rename_snapshot(self) -> EditOp:
         (root, old), new = self._existing_snapshot(), self._snapshot_name()
         self._model.snapshots = [(root, new) if each == (root, old) else each for each in self._model.snapshots]
-        return ops.RenameSnapshotOp(snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new)
+        return ops.RenameSnapshotOp(
+            snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new, mtime=self._now()
+        )
 
     # ---- edits outside the tree --------------------------------------------------------------------------------
 
@@ -328,11 +362,12 @@ class Crafter(CraftedValues):
         self._model.block += 1
         number = self._model.block
         stamp = self._value(FIRST_STAMP + number, 0, 5, -1, LARGEST)
+        usual = FIRST_GROUP + 16 * number if self._striped and self._happens(0.5) else FIRST_BLOCK + number
         return self._chance.choice(
             (
                 ops.SetGenstampV1Op(genstamp=stamp),
                 ops.SetGenstampV2Op(genstamp=stamp),
-                ops.AllocateBlockIdOp(block_id=self._value(FIRST_BLOCK + number, 0, 5, -1, LARGEST)),
+                ops.AllocateBlockIdOp(block_id=self._value(usual, 0, 5, -1, LARGEST)),
             )
         )
 
@@ -400,6 +435,24 @@ class Crafter(CraftedValues):
         if way < 0.8:
             return ops.RenewDelegationTokenOp(token=given, expiry_time=far)
         return ops.CancelDelegationTokenOp(token=given)
+
+    def _policy_name(self) -> str:
+        name = self._chance.choice(("RS-6-3-1024k", "RS-3-2-1024k", "XOR-2-1-1024k", "RS-4-2-64k"))
+        return self._chance.choice(("", "none", "rs-6-3-1024k")) if self._happens(self._odd_values) else name
+
+    def _policy(self) -> EditOp:
+        if self._happens(0.3):
+            units, cell = self._value(4, 0, 6), self._value(64, 0, 1, 63, 1024) << 10
+            options = (("codec", "rs"),) if self._happens(0.3) else ()
+            return ops.AddErasureCodingPolicyOp(
+                codec_name=self._chance.choice(("rs", "rs", "xor", "rs-legacy")),
+                data_units=units,
+                parity_units=self._value(2, 0, 3),
+                cell_size=cell,
+                extra_options=options,
+            )
+        kinds = (ops.EnableErasureCodingPolicyOp, ops.DisableErasureCodingPolicyOp, ops.RemoveErasureCodingPolicyOp)
+        return self._chance.choice(kinds)(policy_name=self._policy_name())
 
     def _rolling_upgrade(self) -> EditOp:
         if self._happens(0.5):

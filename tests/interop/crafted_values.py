@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from image_format.layout import LayoutVersion, supports
 from journal import ops
 from journal.ops import AclEntry, Block, EditOp, PermissionStatus, XAttr
 from tests.engine.op_makers import add, close, mkdir
@@ -13,6 +14,8 @@ from tests.engine.snapshot_support import allow, create
 
 FIRST_INODE = 16386
 FIRST_BLOCK = (1 << 30) + 1
+FIRST_GROUP = -(1 << 63)
+"""Id of the first block group of a striped file; ids of groups are multiples of 16."""
 FIRST_STAMP = 1001
 TIME = 5000
 LARGEST = (1 << 63) - 1
@@ -113,6 +116,7 @@ class _Model:
     pools: list[str] = field(default_factory=lambda: ["p1"])
     directives: list[int] = field(default_factory=lambda: [1])
     tokens: list[int] = field(default_factory=lambda: [1])
+    striped: set[str] = field(default_factory=set)
     inode: int = FIRST_INODE + 500
     block: int = 500
     clock: int = 10_000
@@ -142,13 +146,15 @@ class CraftedValues:
 
     Args:
         seed: fixes the list.
+        layout: layout version of the image and edits.
         odd_paths: the share of paths with an unusual spelling.
         odd_values: the share of values that a client cannot request.
     """
 
-    def __init__(self, seed: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
+    def __init__(self, seed: int, layout: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
         self._chance = random.Random(seed)
         self._odd_paths, self._odd_values = odd_paths, odd_values
+        self._striped = supports(LayoutVersion.ERASURE_CODING, layout)
         self._model = _Model()
 
     # ---- values --------------------------------------------------------------------------------------------
@@ -174,9 +180,11 @@ class CraftedValues:
     def _mode(self) -> int:
         return self._value(self._chance.choice((0o755, 0o644, 0o700, 0o1777)), 0, 0o2755, 0o4755, 0o7777, 0o177777)
 
-    def _block(self, size: int = 0) -> Block:
+    def _block(self, size: int = 0, *, striped: bool = False) -> Block:
         self._model.block += 1
         number = self._model.block
+        if striped and not self._happens(self._odd_values):
+            return Block(FIRST_GROUP + 16 * number, size, FIRST_STAMP + number)
         return Block(FIRST_BLOCK + number, self._value(size, -1, 129, LARGEST), FIRST_STAMP + number)
 
     def _acl(self, *, default: bool) -> tuple[AclEntry, ...]:

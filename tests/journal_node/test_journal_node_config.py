@@ -174,7 +174,10 @@ def test_every_key_is_in_the_catalogue() -> None:
 def test_other_nodes_exclude_this_node(caplog: pytest.LogCaptureFixture) -> None:
     assert others(NODES, 8485, lambda host: host == "jn2") == (NODES[0], NODES[2])
     assert others(NODES, 9999, lambda host: True) == NODES
-    assert "none of jn1:8485, jn2:8485, jn3:8485 is this node, which listens on port 9999" in caplog.text
+    assert (
+        "this node, which listens on port 9999, is not one of the JournalNodes jn1:8485, jn2:8485, jn3:8485"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize("key", [SHARED, "dfs.nameservices", "fs.defaultFS", *(key.name for key in JOURNALNODE_KEYS)])
