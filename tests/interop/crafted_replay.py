@@ -331,10 +331,10 @@ def _nests_snapshots(theirs: Outcome, ops: Sequence[EditOp]) -> bool:
 
 
 def _keeps_striped(theirs: Outcome, ours: Outcome) -> bool:
-    """Return whether Hadoop 3 stops where an erasure-coded file is removed that was renamed out of a snapshot.
+    """Return whether Hadoop 3 stops where an erasure-coded file is removed that was renamed or truncated in a snapshot.
 
     The rename records the file's blocks in the snapshot, and INodeFile.collectBlocksBeyondSnapshot refuses striped
-    blocks. A NameNode also stops at the client's request and does not log the removal.
+    blocks; see tests/interop/test_striped_removal.py.
     """
     continues = ours.image is not None or (ours.txid or 0) > (theirs.txid or 0)
     return continues and "INodeFile.collectBlocksBeyondSnapshot" in theirs.error
