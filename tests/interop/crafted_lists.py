@@ -208,13 +208,18 @@ class Crafter(CraftedValues):
         return ops.ConcatDeleteOp(trg=self._spelled(target), srcs=spelled, timestamp=self._now())
 
     def _siblings(self) -> tuple[str, list[str]]:
-        """Return a file and one or two other files of its directory; a client cannot join other files."""
+        """Return a file and one or two other files of its directory.
+
+        A client cannot join files of other directories; Hadoop 3 then changes directories outside of the snapshot.
+        """
         directories: dict[str, list[str]] = {}
         for path in self._model.files:
             directories.setdefault(path.rpartition("/")[0], []).append(path)
         found = [paths for paths in directories.values() if len(paths) > 1]
-        if not found or (self._happens(self._odd_values) and not self._striped):
+        if not self._striped and (not found or self._happens(self._odd_values)):
             return self._of(self._model.files), [self._of(self._model.files)]
+        if not found:
+            return self._of(self._model.files), []
         paths = self._chance.choice(found)
         target, *others = self._chance.sample(paths, min(len(paths), self._chance.choice((2, 2, 3))))
         return target, others
