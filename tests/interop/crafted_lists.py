@@ -10,21 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from journal import ops
-from journal.ops import Block, EditOp, XAttr
+from journal.ops import Block, EditOp
 from tests.engine.op_makers import add, close, mkdir
-from tests.interop.crafted_values import (
-    FIRST_BLOCK,
-    FIRST_GROUP,
-    FIRST_STAMP,
-    LARGEST,
-    ODD_NAMES,
-    CraftedValues,
-    link,
-    token,
-)
-
-SYSTEM = 3
-_POLICY_ATTRIBUTE = "hdfs.erasurecoding.policy"
+from tests.interop.crafted_values import FIRST_BLOCK, FIRST_STAMP, LARGEST, ODD_NAMES, CraftedValues, link, token
 
 
 class Crafter(CraftedValues):
@@ -72,7 +60,7 @@ class Crafter(CraftedValues):
             (self._directive, 4),
             (self._token, 3),
             (self._rolling_upgrade, 1),
-            *([(self._policy, 3), (self._set_policy, 2)] if self._striped else []),
+            *([(self._policy, 4), (self._add_striped, 3)] if self._striped else []),
         ]
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -111,28 +99,33 @@ class Crafter(CraftedValues):
             client_machine=self._chance.choice(("host", "")),
             overwrite=overwrite,
             storage_policy_id=self._value(0, 1, 2, 7, 12, 15, 16, -1, 127),
-            erasure_coding_policy_id=self._policy_id(path),
         )
 
-    def _policy_id(self, path: str) -> int:
-        """Return the id of the erasure coding policy of a new file, 0 if the file is replicated."""
-        model = self._model
-        model.striped.discard(path)
-        if not self._striped or not self._happens(0.25):
-            return self._value(0, 63, 127) if self._striped else 0
-        model.striped.add(path)
-        return self._value(self._chance.choice((1, 2, 3, 4, 5)), 6, 63, 64, 127, -1)
+    def _add_striped(self) -> EditOp:
+        """Return the creation of a file with any erasure coding policy."""
+        path = self._new()
+        if not self._model.exists(path):
+            self._model.opened.append(path)
+            self._model.blocks[path] = ()
+        return add(
+            self._spelled(path),
+            self._inode_id(),
+            self._now(),
+            replication=self._value(1, 0, 3),
+            erasure_coding_policy_id=self._value(self._chance.choice((1, 2, 4, 64)), 0, 6, 63, 127, -1),
+            storage_policy_id=self._value(0, 1, 7, 12),
+        )
 
     def _close(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks = self._changed(self._model.blocks.get(path, ()), striped=path in self._model.striped)
+        blocks = self._changed(self._model.blocks.get(path, ()))
         if path in self._model.opened:
             self._model.opened.remove(path)
             self._model.files.append(path)
             self._model.blocks[path] = blocks
         return close(self._spelled(path), self._now(), atime=self._now(), blocks=blocks, replication=self._value(3, 0))
 
-    def _changed(self, blocks: tuple[Block, ...], *, striped: bool) -> tuple[Block, ...]:
+    def _changed(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
         """Return a block list as a later operation may contain it."""
         way = self._chance.random()
         if blocks and way < 0.3:
@@ -144,14 +137,15 @@ class Crafter(CraftedValues):
         if blocks and way < 0.5:
             return blocks[:-1]
         if way < 0.6:
-            return (*blocks, self._block(100, striped=striped))
+            return (*blocks, self._block(100, blocks))
         if blocks and way < 0.6 + self._odd_values:
             return self._chance.choice((blocks[1:], (), (blocks[0]._replace(genstamp=5), *blocks[1:])))
         return blocks
 
     def _add_block(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks, added = self._model.blocks.get(path, ()), self._block(striped=path in self._model.striped)
+        blocks = self._model.blocks.get(path, ())
+        added = self._block(0, blocks)
         self._model.blocks[path] = (*blocks, added)
         before = blocks[-1:] if not self._happens(self._odd_values) else self._chance.choice((blocks, (), blocks[:1]))
         if before and self._happens(0.3):
@@ -160,7 +154,7 @@ class Crafter(CraftedValues):
 
     def _update_blocks(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks = self._changed(self._model.blocks.get(path, ()), striped=path in self._model.striped)
+        blocks = self._changed(self._model.blocks.get(path, ()))
         self._model.blocks[path] = blocks
         return ops.UpdateBlocksOp(path=self._spelled(path), blocks=blocks)
 
@@ -170,7 +164,8 @@ class Crafter(CraftedValues):
             self._model.files.remove(path)
             self._model.opened.append(path)
         name, machine = self._chance.choice(("client", "")), self._chance.choice(("host", ""))
-        new = self._happens(0.4)
+        # A client can append to an erasure-coded file only with a new block.
+        new = self._happens(0.4) or any(block.block_id < 0 for block in self._model.blocks.get(path, ()))
         return ops.AppendOp(path=self._spelled(path), client_name=name, client_machine=machine, new_block=new)
 
     def _truncate(self) -> EditOp:
@@ -185,6 +180,8 @@ class Crafter(CraftedValues):
         block = None
         if inside and kept:
             block = kept[-1]._replace(genstamp=FIRST_STAMP + self._model.block)
+            if self._happens(0.2):
+                block = self._block(kept[-1].num_bytes, kept)
             kept = (*kept[:-1], block)
             if path in self._model.files:
                 self._model.files.remove(path)
@@ -200,12 +197,7 @@ class Crafter(CraftedValues):
         )
 
     def _concat(self) -> EditOp:
-        target = self._of(self._model.files)
-        head = target.rpartition("/")[0]
-        beside = [path for path in self._model.files if path.rpartition("/")[0] == head and path != target]
-        sources = [self._chance.choice(beside)] if beside else [self._of(self._model.files)]
-        if self._happens(0.3):
-            sources.append(self._of(self._model.files))
+        target, sources = self._siblings()
         if self._happens(self._odd_values):
             sources = self._chance.choice(([], [target], [sources[0], sources[0]], [sources[0], target]))
         for path in sources:
@@ -214,6 +206,23 @@ class Crafter(CraftedValues):
                 self._model.forget(path)
         spelled = tuple(self._spelled(path) for path in sources)
         return ops.ConcatDeleteOp(trg=self._spelled(target), srcs=spelled, timestamp=self._now())
+
+    def _siblings(self) -> tuple[str, list[str]]:
+        """Return a file and one or two other files of its directory.
+
+        A client cannot join files of other directories; Hadoop 3 then changes directories outside of the snapshot.
+        """
+        directories: dict[str, list[str]] = {}
+        for path in self._model.files:
+            directories.setdefault(path.rpartition("/")[0], []).append(path)
+        found = [paths for paths in directories.values() if len(paths) > 1]
+        if not self._striped and (not found or self._happens(self._odd_values)):
+            return self._of(self._model.files), [self._of(self._model.files)]
+        if not found:
+            return self._of(self._model.files), []
+        paths = self._chance.choice(found)
+        target, *others = self._chance.sample(paths, min(len(paths), self._chance.choice((2, 2, 3))))
+        return target, others
 
     # ---- shape ---------------------------------------------------------------------------------------------
 
@@ -243,7 +252,8 @@ class Crafter(CraftedValues):
             self._model.move(source, target)
         options = bytes([ops.RENAME_OVERWRITE] if overwrite else [])
         if self._happens(self._odd_values):
-            options = self._chance.choice((b"\0", b"\0\1", b"\1\1"))
+            # Hadoop 2 does not know the option 2 (TO_TRASH)
+            options = self._chance.choice((b"\0", b"\0\1", b"\1\1", *((b"\2", b"\1\2") if self._striped else ())))
         return ops.RenameOp(
             src=self._spelled(source), dst=self._spelled(target), timestamp=self._now(), options=options
         )
@@ -290,7 +300,8 @@ class Crafter(CraftedValues):
         return ops.SetQuotaByStorageTypeOp(src=path, storage_type=kind, ds_quota=self._quota())
 
     def _storage_policy(self) -> EditOp:
-        policy = self._value(self._chance.choice((0, 2, 5, 7, 10, 12)), 1, 3, 15, 16, -1, 127)
+        newer = (14,) if self._layout <= -67 else ()
+        policy = self._value(self._chance.choice((0, 2, 5, 7, 10, 12, *newer)), 1, 3, 15, 16, -1, 127)
         if self._happens(0.1):
             policy = 15
         return ops.SetStoragePolicyOp(path=self._spelled(self._any()), policy_id=policy)
@@ -307,15 +318,6 @@ class Crafter(CraftedValues):
     def _remove_xattr(self) -> EditOp:
         path = self._spelled(self._any()).encode("utf-8", "replace").decode()
         return ops.RemoveXAttrOp(src=path, xattrs=self._xattrs())
-
-    def _set_policy(self) -> EditOp:
-        """Set or remove the attribute that is the erasure coding policy of a directory."""
-        path, policy = self._spelled(self._of(self._model.directories)), self._policy_name()
-        value = len(policy).to_bytes(4, "big") + policy.encode()
-        path = path.encode("utf-8", "replace").decode()
-        if self._happens(0.2):
-            return ops.RemoveXAttrOp(src=path, xattrs=(XAttr(SYSTEM, _POLICY_ATTRIBUTE, None),))
-        return ops.SetXAttrOp(src=path, xattrs=(XAttr(SYSTEM, _POLICY_ATTRIBUTE, value),))
 
     def _reassign(self) -> EditOp:
         path, holder = self._spelled(self._of(self._model.opened)), self._chance.choice(("client", "none"))
@@ -339,7 +341,7 @@ class Crafter(CraftedValues):
     def _create_snapshot(self) -> EditOp:
         root, name = self._of(self._model.snapshottable), self._snapshot_name()
         self._model.snapshots.append((root, name))
-        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, mtime=self._now())
+        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, **self._at())
 
     def _existing_snapshot(self) -> tuple[str, str]:
         return self._chance.choice(self._model.snapshots) if self._model.snapshots else ("/d2", "none")
@@ -347,14 +349,18 @@ class Crafter(CraftedValues):
     def _delete_snapshot(self) -> EditOp:
         root, name = self._existing_snapshot()
         self._model.snapshots = [each for each in self._model.snapshots if each != (root, name)]
-        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, mtime=self._now())
+        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, **self._at())
 
     def _rename_snapshot(self) -> EditOp:
         (root, old), new = self._existing_snapshot(), self._snapshot_name()
         self._model.snapshots = [(root, new) if each == (root, old) else each for each in self._model.snapshots]
         return ops.RenameSnapshotOp(
-            snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new, mtime=self._now()
+            snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new, **self._at()
         )
+
+    def _at(self) -> dict[str, int]:
+        """Return the time of an operation on a snapshot; an operation of an older layout does not contain it."""
+        return {"mtime": self._now()} if self._layout <= -66 else {}
 
     # ---- edits outside the tree --------------------------------------------------------------------------------
 
@@ -362,12 +368,11 @@ class Crafter(CraftedValues):
         self._model.block += 1
         number = self._model.block
         stamp = self._value(FIRST_STAMP + number, 0, 5, -1, LARGEST)
-        usual = FIRST_GROUP + 16 * number if self._striped and self._happens(0.5) else FIRST_BLOCK + number
         return self._chance.choice(
             (
                 ops.SetGenstampV1Op(genstamp=stamp),
                 ops.SetGenstampV2Op(genstamp=stamp),
-                ops.AllocateBlockIdOp(block_id=self._value(usual, 0, 5, -1, LARGEST)),
+                ops.AllocateBlockIdOp(block_id=self._value(FIRST_BLOCK + number, 0, 5, -1, LARGEST)),
             )
         )
 
@@ -436,23 +441,23 @@ class Crafter(CraftedValues):
             return ops.RenewDelegationTokenOp(token=given, expiry_time=far)
         return ops.CancelDelegationTokenOp(token=given)
 
-    def _policy_name(self) -> str:
-        name = self._chance.choice(("RS-6-3-1024k", "RS-3-2-1024k", "XOR-2-1-1024k", "RS-4-2-64k"))
-        return self._chance.choice(("", "none", "rs-6-3-1024k")) if self._happens(self._odd_values) else name
-
     def _policy(self) -> EditOp:
-        if self._happens(0.3):
-            units, cell = self._value(4, 0, 6), self._value(64, 0, 1, 63, 1024) << 10
-            options = (("codec", "rs"),) if self._happens(0.3) else ()
+        """Return an operation on an erasure coding policy."""
+        chance, model = self._chance, self._model
+        if self._happens(0.4):
+            codec, units = chance.choice(("rs", "xor", "rs-legacy")), chance.choice(((3, 2), (6, 3), (2, 1), (4, 4)))
+            data, parity = self._value(units[0], 0, 20), units[1]
+            size = self._value(chance.choice((1 << 16, 1 << 20)), 0, -1, 100, 1025)
+            options = chance.choice(((), (), (("k", "v"),), (("a", "ü"), ("k", "v"))))
+            model.policies.append(f"{codec.upper()}-{data}-{parity}-{size // 1024}k")
             return ops.AddErasureCodingPolicyOp(
-                codec_name=self._chance.choice(("rs", "rs", "xor", "rs-legacy")),
-                data_units=units,
-                parity_units=self._value(2, 0, 3),
-                cell_size=cell,
-                extra_options=options,
+                codec_name=codec, data_units=data, parity_units=parity, cell_size=size, extra_options=options
             )
         kinds = (ops.EnableErasureCodingPolicyOp, ops.DisableErasureCodingPolicyOp, ops.RemoveErasureCodingPolicyOp)
-        return self._chance.choice(kinds)(policy_name=self._policy_name())
+        name = chance.choice(model.policies)
+        if self._happens(self._odd_values):
+            name = chance.choice(("none", "replication", name.lower()))
+        return chance.choice(kinds)(policy_name=name)
 
     def _rolling_upgrade(self) -> EditOp:
         if self._happens(0.5):
