@@ -264,7 +264,7 @@ class Archive:
             del replaced[name]
         records, removed = replacing(known, replaced.values(), left.values())
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
-        # name the leftovers of a killed replacement again, because this call may replace the commit that named them
+        # also name the objects that a killed replacement left, because this call may replace the commit that named them
         names = (*sorted(known.replaced), *replaced)
         self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, names)))
         for name in names:

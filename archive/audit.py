@@ -98,12 +98,34 @@ class AuditLine(NamedTuple):
 def read_audit(paths: Iterable[Path]) -> Iterator[AuditLine]:
     """Read audit logs, plain or compressed with gzip, bzip2 or xz; skip lines without an allowed operation."""
     for path in paths:
-        newest = 0
+        newest = _start_of_log(path)
         with _opened(path) as stream:
             for line in stream:
                 if (found := parse_audit(line, newest)) is not None:
                     newest = max(newest, found.time)
                     yield found
+
+
+def _start_of_log(path: Path) -> int:
+    """Return a time in ms before which the log has no lines, or 0 if the time is unknown.
+
+    The time is known if the log begins after a clock change, in the period that the change repeats. In this case, the
+    first line after this period follows without a step back. A log from before the clock change contains the step, or
+    would have a gap as long as this period.
+    """
+    first = newest = 0
+    with _opened(path) as stream:
+        for line in stream:
+            if (match := _LINE.match(line)) is None:
+                continue
+            at = datetime.fromisoformat(match["time"].replace(",", "."))
+            early, late = (int(at.replace(fold=fold).timestamp() * 1000) for fold in (0, 1))
+            if late <= early:
+                return first
+            if early < newest - TOLERANCE_MS:
+                break
+            first, newest = first or late, max(newest, early)
+    return 0
 
 
 def parse_audit(line: str, after: int = 0) -> AuditLine | None:

@@ -1,4 +1,4 @@
-"""Finds the branch of an archive to which the files of a storage directory belong, by comparison.
+"""Finds, by comparison, the branch of an archive to which the files of a storage directory belong.
 
 Only an identifying transaction or an equal image proves that the files and the branch have the same history up to that
 point.

@@ -15,6 +15,7 @@ from archive.clusters import objects_by_cluster
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.moments import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
+from engine.observer import Observer
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import VERSION
@@ -139,7 +140,9 @@ def check_archive(
     return report
 
 
-def check_images(archive: Archive, folder: Path, settings: MergeSettings, report: CheckReport) -> None:
+def check_images(
+    archive: Archive, folder: Path, settings: MergeSettings, report: CheckReport, observer: Observer | None = None
+) -> None:
     """Replay the edits from an older archived image up to each archived image, and compare the results.
 
     Args:
@@ -154,7 +157,7 @@ def check_images(archive: Archive, folder: Path, settings: MergeSettings, report
         scratch = folder / f"check-{image.txid}"
         try:
             plan = plan_restore(below, image.txid)
-            made = restore_moment(archive, plan, scratch, RestoreOptions(settings=settings)).image
+            made = restore_moment(archive, plan, scratch, RestoreOptions(settings=settings), observer).image
             report.images[image.name] = _compared(archive, image, made, scratch / made.name)
         except NoSuchMomentError:
             report.images[image.name] = _UNREACHED

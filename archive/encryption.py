@@ -19,6 +19,7 @@ from struct import Struct
 from typing import IO, TYPE_CHECKING
 
 from archive.errors import ArchiveDamagedError, ArchiveError
+from hadoop_common.extras import install_hint
 from hadoop_common.file_faults import file_faults
 from hadoop_common.regular_file import read_regular
 
@@ -79,8 +80,7 @@ class ArchiveKey:
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         except ImportError as fault:
             raise ArchiveError(
-                "encryption needs the cryptography package, which is not installed",
-                hint="pip install 'hdfs-checkpointer[archive]'.",
+                "encryption needs the cryptography package, which is not installed", hint=install_hint("archive")
             ) from fault
         return AESGCM(HKDF(SHA256(), _KEY_BYTES, salt, b"hdfs-checkpointer archive").derive(self._secret))
 

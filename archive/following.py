@@ -298,7 +298,9 @@ class ArchiveFollower:
         return None
 
     def _meets_other_past(self, segment: EditLogSegment, catalogue: Catalogue, branch: str) -> bool:
-        """Return whether the branch contains another past, left by a writer killed before it compared its edits."""
+        """Return whether the branch contains another past, which a writer left that was killed before it compared its
+        edits.
+        """
         if catalogue is self._noted:
             return False
         found = self._other_past(catalogue, self._compared, segment, branch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,7 +116,8 @@ class LaterPlaces:
     def __init__(self, browser: ImageBrowser) -> None:
         self._browser = browser
         self._root = _Inode("")
-        self._find = lru_cache(_CACHED_PATHS)(self._read)
+        # inodes of the image by path, in the order of their last use
+        self._found: dict[str, LocatedInode | None] = {}
 
     def after(self, op: EditOp) -> SubtreeTotals:
         """Apply a deletion or a rename; return the sums of the image's inodes that the operation deletes.
@@ -180,16 +180,21 @@ class LaterPlaces:
             directory = child
         return directory
 
-    def _totals(self, inode: _Inode) -> SubtreeTotals:
-        found = self._in_image(inode)
-        totals = NO_TOTALS if found is None else self._browser.content(found).totals
-        for name, child in inode.children.items():
-            before = self._in_image(self._unchanged(inode, name))
-            if before is not None:
-                pairs = zip(totals, self._browser.content(before).totals, strict=True)
-                totals = SubtreeTotals(*(one - other for one, other in pairs))
-            if child is not None:
-                totals = totals.plus(self._totals(child))
+    def _totals(self, top: _Inode) -> SubtreeTotals:
+        totals = NO_TOTALS
+        # not recursive, because a path may have more levels than Python allows in nested calls
+        waiting = [top]
+        while waiting:
+            inode = waiting.pop()
+            if (found := self._in_image(inode)) is not None:
+                totals = totals.plus(self._browser.content(found).totals)
+            for name, child in inode.children.items():
+                before = self._in_image(self._unchanged(inode, name))
+                if before is not None:
+                    pairs = zip(totals, self._browser.content(before).totals, strict=True)
+                    totals = SubtreeTotals(*(one - other for one, other in pairs))
+                if child is not None:
+                    waiting.append(child)
         return totals
 
     def _unchanged(self, directory: _Inode, name: str) -> _Inode | None:
@@ -199,12 +204,22 @@ class LaterPlaces:
     def _in_image(self, inode: _Inode | None) -> LocatedInode | None:
         return None if inode is None or inode.origin is None else self._find(inode.origin)
 
-    def _read(self, path: str) -> LocatedInode | None:
-        above, _, name = path.rpartition("/")
-        if not name:
-            return self._browser.root()
-        directory = self._find(above)
-        return None if directory is None else self._browser.child(directory, name.encode("utf-8", "surrogatepass"))
+    def _find(self, path: str) -> LocatedInode | None:
+        """Return the inode at a path of the image, and remember it and the inodes above it."""
+        above, missing = path, list[str]()
+        while above and above not in self._found:
+            above, _, name = above.rpartition("/")
+            missing.append(name)
+        place = self._found.pop(above) if above else self._browser.root()
+        if above:
+            self._found[above] = place
+        for name in reversed(missing):
+            place = None if place is None else self._browser.child(place, name.encode("utf-8", "surrogatepass"))
+            above = f"{above}/{name}"
+            self._found[above] = place
+        while len(self._found) > _CACHED_PATHS:
+            del self._found[next(iter(self._found))]
+        return place
 
 
 def _names(path: str) -> list[str]:

@@ -20,6 +20,7 @@ from archive.scratch import scratch_folder
 from hadoop_common.addresses import without_password
 from hadoop_common.durable import fsync_directory, make_with_mode, remove_durably, removed_on_fault, sync_output
 from hadoop_common.errors import HdfsError
+from hadoop_common.extras import install_hint
 from hadoop_common.file_faults import error_text, hint_for
 
 INCOMING = "incoming"
@@ -281,7 +282,7 @@ def _remote_store(location: str) -> FsspecStore:
     except ImportError as fault:
         raise ArchiveError(
             f"{shown} needs fsspec, which is not installed",
-            hint="pip install 'hdfs-checkpointer[archive]' and the package of its file system, such as s3fs.",
+            hint=f"{install_hint('archive')} The URL also needs the package of its file system, such as s3fs.",
         ) from fault
     try:
         file_system, root = url_to_fs(location)

@@ -116,7 +116,9 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
             return view
 
 
-def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions) -> Restored:
+def restore_moment(
+    archive: Archive, plan: RestorePlan, folder: Path, options: RestoreOptions, observer: Observer | None = None
+) -> Restored:
     """Fetch the objects of a plan into `folder`, and build the storage directory `folder`/restored.
 
     Raises:
@@ -124,7 +126,7 @@ def restore_moment(archive: Archive, plan: RestorePlan, folder: Path, options: R
         HdfsError: see `restore`.
     """
     source = fetch_source(archive, plan, folder / "source")
-    return restore(source, folder / "restored", options)
+    return restore(source, folder / "restored", options, observer)
 
 
 def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:

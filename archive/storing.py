@@ -136,7 +136,7 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
             decode_op(cursor.buffer, position, cursor.layout_version, file=cursor.file)
         except CorruptOpError as fault:
             fault.locate(txid=frames.next_txid - len(frames.starts) + number)
-            _LOG.warning("archived, but a restore cannot replay it: %s; next: %s", fault.message, fault.hint)
+            _LOG.warning("archived an operation that a restore cannot replay: %s; next: %s", fault.message, fault.hint)
 
 
 class _Packer:

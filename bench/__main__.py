@@ -1,4 +1,4 @@
-"""`python -m bench`: our merge compared with Hadoop 2.7.3's merge and with the floor (`bench.floor`) in each round.
+"""`python -m bench`: our merge compared with Hadoop 3.5.0's merge and with the floor (`bench.floor`) in each round.
 
 Without --inodes, the command measures the whole table. The mixes `jobs` and `scattered` are merged into large images,
 and all mixes into a smaller image with and without snapshots. Load, replay and write are measured within a running

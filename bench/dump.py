@@ -23,6 +23,7 @@ from bench.oiv import heap_for, oiv_command
 from bench.scene import machine, read_all
 from bench.shape_image import write_shape
 from bench.shape_layout import PLAIN, Layout
+from tests.interop.hadoop_home import NEWEST
 
 _POLL_SECONDS = 0.01
 _OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distribution"}
@@ -67,7 +68,7 @@ def _measure(image: Path, files: int, processor: str, rounds: int) -> dict[str, 
         "oiv": oiv_command(processor, image, theirs, heap_for(files)),
         "ours": [
             *(sys.executable, "-m", "checkpointer", "image", "dump", str(image)),
-            *("--format", form, "--output", str(ours), "--force"),
+            *("--format", form, "--release", NEWEST.version, "--output", str(ours), "--force"),
         ],
     }
     # compiles the kernels, once per installation

@@ -11,9 +11,9 @@ from bench.changes import attribute_operations, delete_operations, snapshot_oper
 from bench.edit_state import EditState
 from bench.image import BaseImage
 from bench.jobs import job_operations
-from bench.sections import LAYOUT
 from bench.snapshots import choose_directories
 from hadoop_common.names import segment_name
+from image_format.layout import NEWEST_LAYOUT
 from journal import ops
 from journal.binary_codec import encode_op
 from journal.segment_format import encode_header
@@ -72,14 +72,14 @@ def write_segments(
         last = end if end - done <= segment + 1 else done + segment
         paths.append(image.with_name(segment_name(done + 1, last)))
         with paths[-1].open("wb") as out:
-            out.write(encode_header(LAYOUT) + encode_op(ops.StartLogSegmentOp(txid=done + 1), LAYOUT))
+            out.write(encode_header(NEWEST_LAYOUT) + encode_op(ops.StartLogSegmentOp(txid=done + 1), NEWEST_LAYOUT))
             for txid in range(done + 2, last):
                 op = next(operations)
                 op.txid = txid
-                out.write(encode_op(op, LAYOUT))
+                out.write(encode_op(op, NEWEST_LAYOUT))
                 if progress is not None and txid % _REPORTED == 0:
                     progress(txid - image_txid)
-            out.write(encode_op(ops.EndLogSegmentOp(txid=last), LAYOUT))
+            out.write(encode_op(ops.EndLogSegmentOp(txid=last), NEWEST_LAYOUT))
         if progress is not None:
             progress(last - image_txid)
         done = last

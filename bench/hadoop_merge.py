@@ -1,4 +1,4 @@
-"""Hadoop 2.7.3's merge of an image and edits in a separate JVM, as in its SecondaryNameNode."""
+"""Hadoop 3.5.0's merge of an image and edits in a separate JVM, as in its SecondaryNameNode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from bench.phases import Run, run_phases
-from tests.interop.hadoop_home import OLDEST
+from tests.interop.hadoop_home import NEWEST
 from tests.interop.hadoop_process import java_command
 
 _MAIN = "org.apache.hadoop.hdfs.server.namenode.HadoopMerge"
@@ -35,6 +35,6 @@ def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
             shutil.copyfile(path, target / path.name)
         else:
             os.link(path, target / path.name)
-    command = java_command(OLDEST.class_path(), _MAIN, str(work / "name"), heap=heap, work=work)
+    command = java_command(NEWEST.class_path(), _MAIN, str(work / "name"), heap=heap, work=work)
     run = run_phases([word for word in command if word not in _FOR_QUICK_STARTS])
     return run, max(path for path in target.glob("fsimage_*") if path.suffix != ".md5")

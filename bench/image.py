@@ -19,6 +19,7 @@ from bench.snapshots import NO_SNAPSHOTS, SnapshotSections, build_snapshots
 from bench.styles import GROUPS, USERS
 from bench.tree import Tree
 from image_format.kernels.inode import BLOCK_DTYPE, INODE_DTYPE
+from image_format.layout import NEWEST_LAYOUT
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
@@ -48,7 +49,12 @@ class BaseImage:
 
 
 def write_image(
-    current: Path, tree: Tree, *, snapshots: bool = False, progress: Callable[[int], None] | None = None
+    current: Path,
+    tree: Tree,
+    *,
+    snapshots: bool = False,
+    layout: int = NEWEST_LAYOUT,
+    progress: Callable[[int], None] | None = None,
 ) -> BaseImage:
     """Write VERSION, seen_txid, `fsimage_1000` and its digest into the folder `current`.
 
@@ -71,7 +77,7 @@ def write_image(
         last_block=last_block,
         last_genstamp=last_genstamp,
     )
-    path = write_sections(current, sections)
+    path = write_sections(current, sections, layout=layout)
     return BaseImage(path, tree, TXID, last_inode, last_block, last_genstamp, parts.directories)
 
 

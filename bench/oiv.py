@@ -1,13 +1,12 @@
-"""Runs and times the OfflineImageViewerPB of Hadoop 2.7.3, which writes an image as text."""
+"""Runs and times the OfflineImageViewerPB of Hadoop 3.5.0, which writes an image as text."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from pathlib import Path
 
-from tests.interop.hadoop_home import CLIENT, OLDEST, java_program
+from tests.interop.hadoop_home import NEWEST, java_program
 
 _MAIN = "org.apache.hadoop.hdfs.tools.offlineImageViewer.OfflineImageViewerPB"
 _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
@@ -24,11 +23,8 @@ def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[st
     Raises:
         MissingHadoopError: Hadoop's jars are missing.
     """
-    # the viewer's main class refers to Netty, although only its web server uses it; PySpark has a newer version
-    netty = [str(path) for path in CLIENT.jars.folder.glob("netty-*.jar")]
-    class_path = os.pathsep.join([OLDEST.class_path(), *netty])
     opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]
-    command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", class_path, _MAIN]
+    command = [str(java_program("java")), f"-Xmx{heap}", *opens, "-cp", NEWEST.class_path(), _MAIN]
     return [*command, "-p", processor, "-i", str(image), "-o", str(target)]
 
 

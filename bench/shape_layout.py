@@ -26,7 +26,7 @@ class Shape:
         depth: directories above a file.
         name: characters before the digits of a file's name.
         shuffled: whether records are in random order of ids.
-        opened: whether every second file is open for write.
+        opened: whether every second file is open for writing.
         features: whether every second file has an ACL and an extended attribute.
         snapshots: number of snapshots of each directory with files; after each snapshot, some files were created,
             changed and deleted.

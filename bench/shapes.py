@@ -18,12 +18,13 @@ from pathlib import Path
 
 from bench.phases import PARTS, Run, run_phases
 from bench.scene import CONSOLE, machine, make_edits, make_image, read_all
-from bench.sections import LAYOUT, TXID
+from bench.sections import TXID
 from bench.shape_edits import write_scattered
 from bench.shape_image import write_shape
 from bench.shape_layout import SHAPES, Layout, Shape
 from hadoop_common.names import SEEN_TXID, VERSION, segment_name
 from image_format.inode_scan import read_inode_header
+from image_format.layout import NEWEST_LAYOUT
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
 from journal import ops
@@ -49,8 +50,8 @@ def make_plain(image: Path, folder: Path) -> Path:
         os.link(path, current / path.name)
     first, last = TXID + 1, TXID + 2
     edits = (ops.StartLogSegmentOp(txid=first), ops.EndLogSegmentOp(txid=last))
-    body = b"".join(encode_op(op, LAYOUT) for op in edits)
-    (current / segment_name(first, last)).write_bytes(encode_header(LAYOUT) + body)
+    body = b"".join(encode_op(op, NEWEST_LAYOUT) for op in edits)
+    (current / segment_name(first, last)).write_bytes(encode_header(NEWEST_LAYOUT) + body)
     (current / SEEN_TXID).write_text(f"{last}\n")
     return current / image.name
 

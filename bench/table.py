@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from bench.phases import PARTS, Part, Run
 from bench.plot import bars
+from tests.interop.hadoop_home import NEWEST
 
-_NAMES = {"ours": "hdfs-checkpointer", "hadoop": "Hadoop 2.7.3", "floor": "floor"}
+_NAMES = {"ours": "hdfs-checkpointer", "hadoop": NEWEST.jars.title, "floor": "floor"}
 
 
 @dataclass(frozen=True)

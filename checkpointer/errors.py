@@ -28,5 +28,9 @@ class TransferError(CheckpointError):
         self.status = status
 
 
+class ProgressPendingError(CheckpointError):
+    """A progress that remains unknown until the first query of a NameNode has ended, which is not a fault."""
+
+
 class RoleGaveUpError(CheckpointError):
     """A failure of a role that stops the daemon, because it recurred too often or cannot be repaired at run time."""

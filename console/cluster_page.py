@@ -47,6 +47,7 @@ class PeerAnswer:
     """Response of a peer: the content of /status, or JMX beans by name; `error` explains why both are missing.
 
     Attributes:
+        last_txid: last transaction that a NameNode wrote or applied; None if unknown.
         odd: whether the peer's response was unexpected.
         clock_ahead: seconds by which the peer's clock is ahead of this host's clock; negative if it is behind.
     """
@@ -54,6 +55,7 @@ class PeerAnswer:
     peer: Peer
     status: Mapping[str, Any] | None = None
     beans: Mapping[str, Mapping[str, Any]] | None = None
+    last_txid: int | None = None
     error: str = ""
     odd: bool = False
     clock_ahead: float = 0.0
@@ -163,8 +165,7 @@ def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
         since = names.get("TransactionsSinceLastCheckpoint")
         behind = f"{counted(since, 'transaction', ',')} since" if since is not None else ""
         detail = ", ".join(part for part in (made, behind) if part)
-        newest = names.get("LastWrittenTransactionId")
-        return node, cell(kind), _beans_state(answer), cell(None), _txid(newest), cell(detail)
+        return node, cell(kind), _beans_state(answer), cell(None), _txid(answer.last_txid), cell(detail)
     level = Level.NEUTRAL if answer.peer.optional else Level.FAULT
     return (
         node,

@@ -9,14 +9,14 @@ from image_tools.namespace_browser import ContentTotals, Enter, LocatedInode
 
 
 class LiveBrowser(LiveInodes):
-    """Inodes of a warm namespace, with the sums of its subtrees and the files that clients have open for write."""
+    """Inodes of a warm namespace, with the sums of its subtrees and the files that clients have open for writing."""
 
     def opened_a_file(self, client: str) -> bool:
-        """Return whether a client has opened a file for write since the base image was written."""
+        """Return whether a client has opened a file for writing since the base image was written."""
         return self.namespace.table.pool.find(client.encode("utf-8", "replace")) >= 0
 
     def has_open_file_in_base(self, client: str) -> bool:
-        """Return whether any file that a client has open for write is unchanged since the base image was written."""
+        """Return whether any file that a client has open for writing is unchanged since the base image was written."""
         name, index = client.encode("utf-8", "replace"), self.index
         slots = index.slots_of(self.namespace.leases.unread_ids())
         data, place = index.inode_buffer.data, index.place("INODE")

@@ -358,7 +358,7 @@ class WarmNamespace:
             _LOG.warning("%s; the newest image will be loaded", error.message)
 
     def _rebase(self) -> None:
-        """Do as `rebase`; if nothing is loaded afterwards, raise StorageError."""
+        """Perform `rebase`; raise StorageError if nothing is loaded afterwards."""
         base, self._next_base = self._next_base, None
         if base is None:
             return

@@ -88,7 +88,7 @@ class LastActiveFencing:
         try:
             self._transitions.to_standby(target)
         except HdfsError as fault:
-            yield FencingOutcome("rpc", False, f"{fault.message} {fault.hint}".strip())
+            yield FencingOutcome("rpc", False, f"{fault.message}. {fault.hint}".strip(". "))
             yield from self._settings.fencer(target).fence()
         else:
-            yield FencingOutcome("rpc", True, "it reports that it is a standby")
+            yield FencingOutcome("rpc", True, "it reports that it is not active")

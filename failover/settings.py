@@ -225,7 +225,8 @@ class _FailoverReader(SettingsReader):
         listed = AccessControlList.parse(
             keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self.settings)
         )
-        return replace(rules, users=rules.users | listed.users | ({ANYBODY} if listed.anybody else set()))
+        users = rules.users | listed.users | ({ANYBODY} if listed.anybody else set())
+        return replace(rules, users=users, groups=listed.groups)
 
     def _of(self, key: ConfigKey[Any], namenode: str) -> str:
         return scoped_key(self.settings, key.name, self.who.nameservice, namenode)

@@ -101,8 +101,8 @@ def controller_families(now: ControllerFacts) -> Iterator[Metric]:
         [((each.name.lower(),), float(each.name.lower() == state[name])) for each in kind]
         for name, kind in (("health", NameNodeHealth), ("state", HAState))
     )
-    yield gauge("health", "1 for the health of the NameNode.", healths, ("health",))
-    yield gauge("state", "1 for the state that the NameNode reports.", states, ("state",))
+    yield gauge("health", "1 for the present health of the NameNode, 0 for the others.", healths, ("health",))
+    yield gauge("state", "1 for the HA state that the NameNode reports, 0 for the others.", states, ("state",))
     transitions, fencings = sorted(now.transitions.items()), sorted(now.fencings.items())
     yield counter("transitions", "State changes of the NameNode.", transitions, ("state", "result"))
     text = "Attempts to fence another NameNode, by method."

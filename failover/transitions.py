@@ -78,24 +78,28 @@ class Transitions:
                 _LOG.warning("%s is still %s; asking it again to become active", target, word)
 
     def to_standby(self, target: Target) -> None:
-        """Make `target` a standby.
+        """Make `target` a standby. An observer remains an observer, because it is not active.
 
         Raises:
             TransitionError: `target` did not confirm the transition.
         """
         timeout = self._settings.graceful_timeout
-        try:
-            with HAServiceClient(
-                target.host,
-                target.port,
-                user=self._user,
-                timeout=timeout,
-                connect_timeout=timeout,
-                retry=RetryPolicy(attempts=1 + self._settings.graceful_retries),
-            ) as client:
+        with HAServiceClient(
+            target.host,
+            target.port,
+            user=self._user,
+            timeout=timeout,
+            connect_timeout=timeout,
+            retry=RetryPolicy(attempts=1 + self._settings.graceful_retries),
+        ) as client:
+            try:
                 client.transition_to_standby(RequestSource.ZKFC)
-        except RpcError as fault:
-            raise _refused(target, HAState.STANDBY, fault) from fault
+            except AccessControlError as fault:
+                # observers refuse requests of controllers (HDFS-14961)
+                if not _is_observer(client):
+                    raise _refused(target, HAState.STANDBY, fault) from fault
+            except RpcError as fault:
+                raise _refused(target, HAState.STANDBY, fault) from fault
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
         """Return the NameNode's state, or None if no response arrives; raise TransitionError if it is unreachable."""
@@ -107,6 +111,13 @@ class Transitions:
             return None
         except RpcError as fault:
             raise _refused(target, HAState.ACTIVE, fault) from fault
+
+
+def _is_observer(client: HAServiceClient) -> bool:
+    try:
+        return client.service_status().state is HAState.OBSERVER
+    except RpcError:
+        return False
 
 
 def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionError:

@@ -71,11 +71,12 @@ class Grant:
     """Networks and users that have a right.
 
     A field that is None allows any caller. Otherwise, `networks` must contain the caller's address, and `users` must
-    contain all names of the caller.
+    contain all names of the caller that are not members of `groups`.
     """
 
     networks: frozenset[Network] | None = None
     users: frozenset[str] | None = None
+    groups: frozenset[str] = frozenset()
 
 
 def admit(
@@ -102,7 +103,7 @@ def admit(
     ):
         named = [f"{principal} ({key})" for principal, key in policy.principals.items()]
         named += [f"user {own_user}"] * policy.own + [str(acl) for acl in policy.lists]
-        return AccessDecision(False, f"{policy.refusal}; {who} is none of: {', '.join(named)}")
+        return AccessDecision(False, f"{policy.refusal}; {who} is not one of: {', '.join(named)}")
     for wanted, listed in ((True, policy.needed), (False, policy.blocked)):
         for each in listed:
             held = (
@@ -132,13 +133,17 @@ class AccessDecision:
     reason: str = ""
 
 
-def decide(grant: Grant, caller: Caller, action: str) -> AccessDecision:
+def decide(
+    grant: Grant, caller: Caller, action: str, groups_of: Callable[[str], frozenset[str]] = lambda user: frozenset()
+) -> AccessDecision:
     """Decide whether `grant` allows `caller` to perform `action`."""
     if grant.networks is not None:
         address = _address(caller.host)
         if address is None or not any(address in network for network in grant.networks):
             return AccessDecision(False, f"{action} is not allowed from {caller.host}")
     strangers = [] if grant.users is None else [user for user in caller.users if user not in grant.users]
+    if grant.groups:
+        strangers = [user for user in strangers if not grant.groups & groups_of(user)]
     if strangers:
         return AccessDecision(False, f"{action} is not allowed for user {strangers[0][:80]!a}")
     return AccessDecision(True)
@@ -226,14 +231,16 @@ class AccessRules:
     Attributes:
         hosts: names, addresses and networks that may call.
         users: users that may make changes.
-        policies: policy of each resource; with Kerberos, these policies apply instead of hosts and users.
+        policies: policy of each resource; with Kerberos, these policies apply instead of hosts, users and groups.
         own_user: short name of the server's principal.
+        groups: groups whose members may make changes.
     """
 
     hosts: tuple[str, ...] = (ANYBODY,)
     users: frozenset[str] = frozenset({ANYBODY})
     policies: Mapping[str, AccessPolicy] | None = None
     own_user: str = ""
+    groups: frozenset[str] = frozenset()
 
 
 def changes(old: AccessRules, new: AccessRules) -> list[str]:
@@ -340,11 +347,11 @@ class AccessControl:
             return verdict
         if resource in _OPEN_RESOURCES:
             return AccessDecision(True)
-        verdict = decide(self._grant(right), caller, action)
+        verdict = decide(self._grant(right), caller, action, self._groups_of)
         if not verdict.allowed:
             # another call may have resolved the names since the decision
             self._renew()
-            verdict = decide(self._grant(right), caller, action)
+            verdict = decide(self._grant(right), caller, action, self._groups_of)
         if not verdict.allowed:
             self._note(right, verdict.reason)
         return verdict
@@ -378,7 +385,7 @@ class AccessControl:
     def _grant(self, right: Right) -> Grant:
         networks = None if ANYBODY in self._rules.hosts else self._networks
         users = None if right is Right.READ or ANYBODY in self._rules.users else self._rules.users
-        return Grant(networks, users)
+        return Grant(networks, users, self._rules.groups)
 
     def _renew(self) -> None:
         """Resolve all names again unless they were resolved recently.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+from ipaddress import ip_address
+from typing import Any
 
 WILDCARDS = ("0.0.0.0", "::", "")
 """Hosts of a server's address that mean all addresses of the machine."""
@@ -43,22 +45,41 @@ def uri_scheme(text: str) -> str:
     return found[1].lower() if found else ""
 
 
+_ANY_PORT = 9
+
+
 def is_local(host: str) -> bool:
-    """Return whether `host` is an address of this host (NetUtils.isLocalAddress); False if it cannot be resolved.
+    """Return whether an address of `host` belongs to this host (NetUtils.isLocalAddress); False if it is not resolved.
 
     Loopback and wildcard addresses belong to every host.
     """
+    return any(ip_address(address[0]).is_unspecified or _is_own(family, address) for family, address in _resolved(host))
+
+
+def is_this_host(host: str) -> bool:
+    """Return whether all addresses of `host` belong to this host; False if it is not resolved."""
+    found = _resolved(host)
+    return bool(found) and all(_is_own(family, address) for family, address in found)
+
+
+def _resolved(host: str) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
     try:
-        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return []
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
+    """Return whether packets to an address also have this address as their source.
+
+    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address.
+    """
+    if ip_address(address[0]).is_loopback:
+        return True
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(address)
+            return bool(probe.getsockname()[0] == address[0])
     except OSError:
         return False
-    return any(_can_bind(family, address) for family, _, _, _, address in addresses)
-
-
-def _can_bind(family: int, address: tuple[object, ...]) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind((address[0], 0, *address[2:]))
-        except OSError:
-            return False
-        return True

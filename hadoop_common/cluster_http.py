@@ -37,7 +37,7 @@ class UnreachableServerError(OSError):
 class HttpAnswer(NamedTuple):
     """A response; `content` is limited to 1 MiB, and `challenges` are its WWW-Authenticate headers.
 
-    `clock_ahead` is the lead of the server's clock in seconds (`clock_ahead_of`).
+    `clock_ahead` is the number of seconds by which the server's clock is ahead (`clock_ahead_of`).
     """
 
     status: int

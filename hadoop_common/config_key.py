@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
+from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
 from hadoop_common.configuration_errors import NO_FILE
 from hadoop_common.quantities import (
     parse_bool,
@@ -55,9 +55,23 @@ def text(unit: str) -> ValueType[str]:
     return ValueType(unit, lambda settings, name, default: settings.get(name, default))
 
 
+ACCESS_LIST = ValueType("users groups", lambda settings, name, default: settings.get_untrimmed(name, default))
+
+
 def paths(unit: str) -> ValueType[list[Path]]:
     """Return the type of local paths without duplicates; an empty list if unset."""
     return ValueType(unit, lambda settings, name, default: settings.get_path_list(name, default))
+
+
+def local_file(unit: str) -> ValueType[str]:
+    """Return the type of one local path or `file:` URI, whose value is the absolute path; "" if unset."""
+
+    def read(settings: Configuration, name: str, default: str) -> str:
+        if not settings.get(name, default):
+            return ""
+        return settings.parsed(name, default, lambda value: str(local_path(value)))
+
+    return ValueType(unit, read)
 
 
 def count_of(unit: str) -> ValueType[int]:
@@ -89,7 +103,9 @@ MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Seconds; a bare number is in milliseconds."""
 MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
 """Like MILLISECONDS, but 0 or less means no limit and is read as infinity."""
-BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
+BYTES = parsed("bytes", parse_size)
+RATE = parsed("bytes/s", lambda value: max(parse_size(value), 0))
+"""Like BYTES, but a negative value is read as 0."""
 OPTIONAL_BYTES = ValueType(
     "bytes",
     lambda settings, name, default: settings.parsed(name, default, parse_size) if settings.get(name, default) else None,

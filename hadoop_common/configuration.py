@@ -21,6 +21,8 @@ __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFau
 T = TypeVar("T")
 
 CORE_SITE, HDFS_SITE = RESOURCES = ("core-site.xml", "hdfs-site.xml")
+# a NameNode of Hadoop 3 also reads the file of the routers of a federation (HdfsConfiguration)
+_ROUTER_SITE = "hdfs-rbf-site.xml"
 _POLICY = "hadoop-policy.xml"
 # characters that java.net.URI does not accept
 _NO_URI = re.compile(r"""%(?![0-9A-Fa-f]{2})|[\s"<>[\\\]^`{|}]""")
@@ -54,8 +56,8 @@ class Configuration:
 
     @classmethod
     def load(cls, directory: Path, environment: Mapping[str, str]) -> Configuration:
-        """Read `core-site.xml`, then `hdfs-site.xml`, then `hadoop-policy.xml` if present; one of the first two may be
-        missing.
+        """Read `core-site.xml`, `hdfs-site.xml`, `hdfs-rbf-site.xml` and `hadoop-policy.xml` in this order. Only one of
+        the first two must exist.
 
         After `core-site.xml`, Hadoop loads `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
         `environment` provides `${env.NAME}`.
@@ -63,7 +65,7 @@ class Configuration:
         Raises:
             ConfigurationError: no file exists, or a file cannot be read; reports all faults of all files.
         """
-        paths = {name: directory / name for name in (*RESOURCES, _POLICY)}
+        paths = {name: directory / name for name in (*RESOURCES, _ROUTER_SITE, _POLICY)}
         if not any(_is_present(paths[name]) for name in RESOURCES):
             raise ConfigurationError(
                 [ConfigurationFault(str(directory), f"contains neither {' nor '.join(RESOURCES)}")]
@@ -77,7 +79,7 @@ class Configuration:
         collector.raise_if_any()
         found = cls(read[CORE_SITE], environment)
         found._load_hdfs_default()
-        found._add([*read[HDFS_SITE], *read[_POLICY]])
+        found._add([*read[HDFS_SITE], *read[_ROUTER_SITE], *read[_POLICY]])
         found.folder = directory
         return found
 
@@ -140,7 +142,16 @@ class Configuration:
         text = self._raw(current_name(key))
         if text is None:
             text = default
-        return None if text is None else self._substituted(key, text)
+        return None if text is None else self._substituted(key, text).strip()
+
+    def get_untrimmed(self, key: str, default: str = "") -> str:
+        """Return the text of `key` with its leading blank, after which an access list contains only groups.
+
+        Raises:
+            ConfigurationError: variables in the value refer to each other in a circle.
+        """
+        text = self._raw(current_name(key))
+        return self._substituted(key, default if text is None else text)
 
     def parsed(self, key: str, default: str, parse: Callable[[str], T]) -> T:
         """Return the text of `key`, or `default` if the key is unset, converted by `parse`.
@@ -233,7 +244,7 @@ class Configuration:
 
     def _substituted(self, key: str, text: str) -> str:
         try:
-            return substitute(text, self._environment, self._look_up).strip()
+            return substitute(text, self._environment, self._look_up)
         except ValueError as fault:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
@@ -250,7 +261,7 @@ def local_path(item: str) -> Path:
         ValueError: the text is not an absolute local path.
     """
     if has_variable(item):
-        raise ValueError("contains a variable that nothing sets")
+        raise ValueError("contains an undefined variable")
     parts = urlsplit(item)
     if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
         raise ValueError("is not a local directory: expected file:///path or /path")

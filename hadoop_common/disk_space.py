@@ -22,7 +22,7 @@ class DiskSpace:
     def enough(self) -> bool:
         return self.needed <= self.free
 
-    def estimate(self, short: str = "maybe too little") -> str:
+    def estimate(self, short: str = "this may be too little") -> str:
         """Return a rough estimate of `needed` as a line, which ends with `short` if the free space is too small."""
         verdict = "" if self.enough else f": {short}"
         return f"space in {self.folder}: about {byte_count(self.needed)} needed, {byte_count(self.free)} free{verdict}"

@@ -15,14 +15,14 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.tls.errors import HandshakeError, tls_reason
 
-_SPACE = "Free space on its disk, then try again."
+FULL_DISK_HINT = "Free space on its disk, then try again."
 _RIGHTS = "Give the user of this process access to the file, then try again."
 _OPEN_FILES = "Raise the limit on open files (ulimit -n, LimitNOFILE), then try again."
 _GONE = "Check the path; another process may have moved or removed it."
 _DISK = "Check the disk and the system's log (dmesg), then try again."
 _HINTS = {
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
+    errno.ENOSPC: FULL_DISK_HINT,
+    errno.EDQUOT: FULL_DISK_HINT,
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
     errno.EROFS: "Mount its disk for writing, or find the reason why it is read-only in the system's log.",

@@ -27,9 +27,9 @@ _COPY_BYTES = 1 << 18
 class PacedSocket:
     """A socket that sends and receives while the peer maintains a minimum rate.
 
-    The peer must move `limits.least_bytes` in every `limits.stall` seconds that we wait for it. Pauses on our side do
-    not count. While `pressed()` is true, the limit is only a sixth of that time. All methods raise TimeoutError for a
-    peer that is too slow, and OSError for a broken connection.
+    The peer must send or receive `limits.least_bytes` in every `limits.stall` seconds that we wait for it. Pauses on
+    our side do not count. While `pressed()` is true, the limit is only a sixth of that time. All methods raise
+    TimeoutError for a peer that is too slow, and OSError for a broken connection.
     """
 
     def __init__(

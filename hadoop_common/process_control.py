@@ -30,7 +30,10 @@ class Control:
         self._stopping = False
 
     def take_signals(self) -> None:
-        """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this method in the main thread."""
+        """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this method in the main thread.
+
+        As in Java, SIGQUIT prints the stacks of all threads on stderr, and the process continues.
+        """
 
         def stop(number: int, frame: FrameType | None) -> None:
             exit_within(self._stop_within)
@@ -42,6 +45,7 @@ class Control:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGHUP, reload)
+        faulthandler.register(signal.SIGQUIT, file=_STDERR)
 
     def __enter__(self) -> Self:
         self.take_signals()

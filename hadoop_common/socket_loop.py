@@ -299,7 +299,7 @@ class SocketLoop:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as fault:
-            _LOG.debug("the connection from %s broke: %s", channel.peer, fault)
+            _LOG.debug("the connection from %s was lost: %s", channel.peer, fault)
             self.discard(channel)
         except Exception:
             _LOG.exception("the connection from %s is closed because of a bug", channel.peer)

@@ -23,6 +23,13 @@ from hadoop_common.storage_info import NAME_NODE, refuse_foreign
 
 LOCK_FILE = "in_use.lock"
 _MAX_HOLDER = 256
+_LOCK_HINT = "Check that the directory exists, that its permissions allow writing, and that its disk works."
+# errors of a file system without locks, or of NFS while its lock service does not answer
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_NO_LOCKS_HINT = (
+    "On NFS, check that the lock service (rpc.statd) runs on this host and on the server, or mount with NFS 4. Do not "
+    "mount with `nolock`, because a process on another host could then use the directory at the same time."
+)
 _LOG = logging.getLogger(__name__)
 
 # struct flock of Linux: type, whence, start, length, process
@@ -239,7 +246,10 @@ class StorageLock:
     def _reserve(self, key: tuple[int, int]) -> None:
         with _held_guard:
             if key in _held:
-                raise self._in_use(f"this process, {_own_name()}")
+                raise StorageInUseError(
+                    f"{self.path} is held by this process, {_own_name()}",
+                    hint="Name each directory only once: two of the configured paths lead to the same directory.",
+                )
             _held.add(key)
         self._key = key
 
@@ -258,5 +268,5 @@ class StorageLock:
     def _failure(self, fault: OSError) -> StorageError:
         return StorageError(
             f"{self.path} cannot be locked: {fault.strerror or fault}",
-            hint="Check that the directory exists, that its permissions allow writing, and that its disk works.",
+            hint=_NO_LOCKS_HINT if fault.errno in _NO_LOCKS else _LOCK_HINT,
         )

@@ -100,7 +100,7 @@ class ClientLink:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout))
         except OSError as fault:
             peer.close()
-            raise RpcConnectionError(f"the connection to {address} broke while it was opened: {fault}") from fault
+            raise RpcConnectionError(f"the connection to {address} failed during the handshake: {fault}") from fault
         except BaseException:
             peer.close()
             raise
@@ -203,7 +203,7 @@ class ClientLink:
         except RpcError as error:
             reason = error
         except OSError as fault:
-            reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
+            reason = RpcConnectionError(f"the connection to {self._address} was lost: {fault}", sent=True)
         finally:
             # after any fault, callers must stop waiting for responses
             with self._lock:

@@ -86,7 +86,7 @@ class RemoteError(RpcError):
 
 
 _OLDER_STATE_HINT = (
-    "The NameNode was started with older images or edits than those that its DataNodes have seen, and would have their "
+    "The NameNode was started with images or edits that are older than the blocks on its DataNodes, and would have the "
     "newer blocks deleted. Do not force it out of safe mode. Provide the newest image and edits, from its other "
     "directories, from the shared edits or from this daemon."
 )

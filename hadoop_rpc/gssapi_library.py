@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hadoop_common.extras import install_hint
 from hadoop_rpc.errors import KerberosSetupError
 
 HINTS = {
@@ -26,7 +27,7 @@ def gssapi_library() -> Any:
     except ImportError as fault:
         raise KerberosSetupError(
             "hadoop.security.authentication is kerberos, and the required Python package gssapi is not installed",
-            hint="Install it: pip install 'hdfs-checkpointer[kerberos]'; the build needs gcc and libkrb5-dev.",
+            hint=f"{install_hint('kerberos')} pip compiles it with gcc, python3-dev and libkrb5-dev.",
         ) from fault
     return gssapi
 

@@ -1,6 +1,7 @@
 """The Kerberos login of this process: tickets from its keytab, and contexts with the servers that it calls.
 
-A process has one login and one ticket cache, and keeps no other state between connections.
+A process has one login for new connections, and a ticket cache for each login that is or was in use. It keeps no other
+state between connections.
 """
 
 from __future__ import annotations

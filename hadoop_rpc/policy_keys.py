@@ -28,7 +28,8 @@ def advice_on_refusal(text: str) -> str:
     only = _ONLY.search(text)
     if only is not None:
         return (
-            f"Call as {only.group(1)}: {protocol} allows only that principal there, regardless of hadoop-policy.xml. "
+            f"Call as {only.group(1)}: {protocol} of that server allows only this principal, regardless of "
+            "hadoop-policy.xml. "
             "_HOST in a principal is the name that the server finds for the address of the call: if the name is not "
             "ours, correct the reverse DNS entry of that address."
         )

@@ -114,7 +114,7 @@ class Spnego:
             PROCESS.tickets.renew(login)
         elif status < HTTPStatus.MULTIPLE_CHOICES and not login.sends_user_name:
             raise KerberosError(
-                f"the web server on {self._host} answered without proving its identity, as without Kerberos",
+                f"the web server on {self._host} answered without proving its identity; it may not use Kerberos",
                 hint=_OPEN_HINT,
             )
 

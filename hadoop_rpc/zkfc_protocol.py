@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from hadoop_common.access import Right
 from hadoop_common.java_numbers import signed32, unsigned32
+from hadoop_rpc.errors import AccessControlError
 from hadoop_rpc.proto import zkfc_pb2 as pb
 from hadoop_rpc.protocol_client import ProtocolClient
 from hadoop_rpc.rpc_protocol import RpcProtocol
@@ -13,6 +14,10 @@ from hadoop_rpc.service import CallContext, Service
 
 ZKFC_PROTOCOL: Final = RpcProtocol(
     "org.apache.hadoop.ha.ZKFCProtocol", pb.DESCRIPTOR.services_by_name["ZKFCProtocolService"]
+)
+_REFUSED_HINT: Final = (
+    "Run the command as the user of that failover controller, or as a user in its dfs.cluster.administrators; without "
+    "Kerberos, hadoop.user.name names the user."
 )
 
 
@@ -29,7 +34,10 @@ class ZKFCClient(ProtocolClient):
 
     def graceful_failover(self) -> None:
         """Make the controller's NameNode active, and wait for the result; raise RemoteError on failure."""
-        self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
+        try:
+            self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
+        except AccessControlError as refusal:
+            raise AccessControlError(refusal.text, class_name=refusal.class_name, hint=_REFUSED_HINT) from refusal
 
 
 class ZKFCProtocol(Protocol):

@@ -50,8 +50,8 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
 def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> WrittenFiles:
     """Write an image and its digest file; replace existing files.
 
-    The image is first written under another name and read back. If the process is killed, the old files remain, or a
-    digest file that does not match the old image; every reader detects this mismatch.
+    The image is first written under another name and read back. A kill leaves the old files, the new files, or the old
+    image with the new digest file; every reader detects this mismatch.
 
     Args:
         write: writes the complete image to a sink; an exception aborts the publication.

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import Message
 
 from hadoop_common.file_faults import error_text
 from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
@@ -46,6 +47,7 @@ from image_format.varint import Record, iter_records, parse_message, read_record
 REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
 _SLICE = 8 * 1024 * 1024
 _LOG = logging.getLogger(__name__)
+_M = TypeVar("_M", bound=Message)
 
 
 class BegunDigest:
@@ -305,18 +307,16 @@ class ImageFile:
         for chunk in self._decompressed_chunks(self._entry(name)):
             out.write(chunk)
 
-    def first_record(self, name: str) -> bytes:
-        """Return the first delimited message of a section, without decompressing the rest; b"" for an empty section.
+    def first_record(self, name: str, kind: type[_M]) -> _M:
+        """Return the first message of a section without decompressing the rest; a default message for an empty section.
 
         Raises:
             CodecError: the compressed bytes are damaged.
             MissingSectionError: the section is absent.
-            RecordError: the record is truncated, or longer than a piece of the section.
+            RecordError: the record is not a message of `kind`, or longer than a piece of the section.
         """
-        head = memoryview(next(self._decompressed_chunks(self._entry(name)), b""))
-        if not head:
-            return b""
-        return bytes(read_record(head, 0, self.place(name)).body)
+        head, place = memoryview(next(self._decompressed_chunks(self._entry(name)), b"")), self.place(name)
+        return parse_message(kind, read_record(head, 0, place), place) if head else kind()
 
     def use_unpacked(self, name: str, data: npt.NDArray[np.uint8]) -> None:
         """Make `section` return `data`, which `unpack_section` wrote, for a section of a compressed image."""

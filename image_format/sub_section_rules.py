@@ -1,7 +1,7 @@
 """Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
 
-Slices end at record boundaries, follow one another and cover their section exactly. A compressed image that Hadoop up
-to 3.4.1 has written has no sub-sections. In a compressed image with sub-sections, each slice is a separate compressed
+Slices end at record boundaries, follow one another and cover their section exactly. Compressed images that Hadoop up to
+3.4.1 writes have no sub-sections. In a compressed image with sub-sections, each slice is a separate compressed
 stream.
 """
 

@@ -210,7 +210,7 @@ def _unreadable(frame: bytes, layout_version: int, error: CorruptOpError) -> Unr
                 hint="" if release else FOREIGN_OP_HINT,
             )
     return UnknownFieldsError(
-        f"{error.problem}: the checksum is correct, but this program does not know these fields or values",
+        f"{error.problem}: the checksum is correct, but this program does not support these fields or values",
         file=error.file,
         offset=error.offset,
         txid=error.txid,

@@ -45,8 +45,8 @@ class SegmentCopies:
         """Yield operations `from_txid` to `last`; when a copy fails, the next copy continues at the same txid.
 
         Raises:
-            JournalError: no copy has the remaining operations; the error is the first failure that is not damage, or
-                else the first failure. The hint of the former names a damaged copy.
+            JournalError: no copy has the remaining operations; the error is the first failure that is not damage, with
+                a hint that names a damaged copy, or else the first failure.
         """
         expected = max(from_txid, self.first)
         failure: JournalError | None = None

@@ -97,7 +97,8 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
-    # If the file has the name of a segment, the operator needs another copy, not another use of this file.
+    # If the file has the name of a segment, the operator needs another copy of it; the kind's hint describes another
+    # use of the file.
     hint = "" if parse_segment(Path(file).name) else kind.hint
     raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=hint)
 
@@ -257,7 +258,7 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
         if rest:
             offset = start + len(chunk) - len(rest)
             raise CorruptOpError(
-                f"byte 0x{rest[0]:02x} after the terminator at byte {position}", file=file, offset=offset
+                f"byte 0x{rest[0]:02x} follows the terminator at byte {position}", file=file, offset=offset
             )
 
 

@@ -202,7 +202,7 @@ class HostedJournal:
             JavaIOError: the node formatted itself, and no segment has begun on this node since then.
         """
         if self.storage.self_formatted:
-            problem = "was formatted from its peers and lacks segments begun before"
+            problem = "was formatted from its peers and lacks the earlier segments"
             raise JavaIOError(f"journal {self.journal_id} {problem}; it participates from the next segment on")
 
     def settle_upgrade(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from hadoop_common.addresses import is_this_host
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.quantities import counted
@@ -28,7 +29,6 @@ from journal_node.disk import JournalDisk
 from journal_node.edits_cache import EditsCache
 from journal_node.fetch import HttpFetch
 from journal_node.hosted_journal import HostedJournal
-from journal_node.peers import is_this_machine
 from journal_node.reading import SegmentContent
 from journal_node.recovery import SegmentFetch
 from journal_node.rules import check_journal_id
@@ -84,7 +84,7 @@ class JournalNode:
         disks: Callable[[str], JournalDisk],
         *,
         fetch: SegmentFetch | None = None,
-        is_here: Callable[[str], bool] = is_this_machine,
+        is_here: Callable[[str], bool] = is_this_host,
         cache_bytes: int | None = None,
         known: Container[str] = (),
         most: int | None = None,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import NoSuchProtocolError, NotAuthorizedError
@@ -128,29 +126,9 @@ def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str]
     """Return `nodes` without this node, which has `own_port` on this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
-        _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
+        _LOG.warning(
+            "this node, which listens on port %d, is not one of the JournalNodes %s",
+            own_port,
+            ", ".join(map(str, nodes)),
+        )
     return found
-
-
-_ANY_PORT = 9
-
-
-def is_this_machine(host: str) -> bool:
-    """Return whether all addresses of `host` belong to this machine; False if it cannot be resolved."""
-    try:
-        found = socket.getaddrinfo(host, _ANY_PORT, type=socket.SOCK_DGRAM)
-        return all(_is_own(family, address) for family, _, _, _, address in found)
-    except (OSError, UnicodeError):
-        return False
-
-
-def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to an address also have this address as their source.
-
-    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address.
-    """
-    if ip_address(address[0]).is_loopback:
-        return True
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect(address)
-        return bool(probe.getsockname()[0] == address[0])

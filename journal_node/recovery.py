@@ -61,8 +61,8 @@ def accept_recovery(
         is_own: returns whether a URL belongs to this node, whose copy is then the wanted copy.
 
     Raises:
-        HdfsError: nothing was accepted. A failed comparison is also an error: an unchecked copy may have transactions
-            that were never on a majority, and a refusal does no more harm than a node that is down.
+        HdfsError: nothing was accepted. A failed comparison is also an error. An unchecked copy may have transactions
+            that were never on a majority, whereas a refusal does no more harm than a node that is down.
     """
     with journal.lock:
         journal.require_formatted()

@@ -84,7 +84,9 @@ def check_journal_id(journal_id: str) -> None:
     """
     plain = journal_id.isprintable() and not journal_id.startswith(".") and not _FORBIDDEN_IN_IDS & set(journal_id)
     if not (plain and 0 < len(journal_id.encode()) <= _MAX_ID_BYTES):
-        problem = f"{journal_id[:80]!a} is not a journal id: expected a plain name without / and other special marks"
+        problem = (
+            f"{journal_id[:80]!a} is not a journal id: expected a plain name without / or other special characters"
+        )
         raise IllegalArgumentRemoteError(problem)
 
 
@@ -102,7 +104,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
 def promise(now: Epochs, epoch: int) -> Epochs:
     """Return the state after promising `epoch`; raise JavaIOError if the promise is impossible (Journal.newEpoch)."""
     if epoch <= now.promised:
-        raise JavaIOError(f"the proposed epoch {epoch} is not above the last promised epoch {now.promised}")
+        raise JavaIOError(f"the proposed epoch {epoch} is not higher than the last promised epoch {now.promised}")
     if epoch - now.promised > _MAX_STEP:
         raise JavaIOError(f"epoch {epoch} is {epoch - now.promised} above {now.promised}, which is impossible")
     return replace(now, promised=epoch, serial=_NO_SERIAL)
@@ -116,7 +118,7 @@ def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
     if request.epoch > now.promised:
         now = promise(now, request.epoch)
     if request.serial <= now.serial:
-        problem = f"the IPC's serial {request.serial} is not above {now.serial}, the highest serial seen"
+        problem = f"the IPC's serial {request.serial} is not higher than {now.serial}, the highest serial seen"
         return WriterAdmission(now, JournalOutOfSyncError(problem))
     now = replace(now, serial=request.serial)
     if request.committed_txid is None:

@@ -167,6 +167,12 @@ class SegmentFiles:
         if self._disk.exists(names.paxos(first)):
             self._disk.remove(names.paxos(first))
 
+    def forget_accepted_from(self, first: int) -> None:
+        """Remove the accepted recoveries of all segments that begin with `first` or later."""
+        for name in self._disk.names(names.PAXOS):
+            if name.isdecimal() and int(name) >= first:
+                self.forget_accepted(int(name))
+
     def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
         """Store a file from another node as `target` durably, after `check` has accepted the whole file."""
         output = self._disk.create(target + _TEMPORARY)

@@ -133,7 +133,7 @@ def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int]:
             missing.append(f"{peer.name} ({error})")
     needed = needed_answers(len(peers) + 1)
     if not found and len(unformatted) >= needed:
-        problem = f"journal {journal_id} is formatted on none of {', '.join(unformatted)}"
+        problem = f"journal {journal_id} is not formatted on any of {', '.join(unformatted)}"
         raise SelfFormatError(
             problem,
             hint="Check that their disks are mounted. Only if the journal is new, format it from the NameNode "

@@ -58,7 +58,13 @@ def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -
 
 
 def discard_segments(journal: HostedJournal, first_txid: int) -> None:
-    """Set aside all segments from `first_txid` on; refuse to split a segment that begins earlier."""
+    """Set aside all segments from `first_txid` on, and remove the records of their recoveries.
+
+    A segment that begins earlier is not split.
+
+    Raises:
+        IllegalStateError: a segment contains both `first_txid` and earlier transactions.
+    """
     with journal.lock:
         journal.require_formatted()
         segments = journal.storage.segments
@@ -69,6 +75,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
             elif (journal.end_of(segment).last or INVALID_TXID) >= first_txid:
                 raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which cannot be split")
         journal.abort()
+        segments.forget_accepted_from(first_txid)
         for segment in doomed:
             segments.set_aside(segment, ".trash")
         journal.storage.save_committed(first_txid - 1)

@@ -29,6 +29,7 @@ from servlets.conf import conf_blueprint
 from servlets.http_authenticator import restrict
 from servlets.image_transfer_servlet import image_transfer_blueprint
 from servlets.jmx import Bean, jmx_blueprint
+from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
 from site_config.merge_keys import (
     SNAPSHOT_CAPTURE_OPENFILES,
     SNAPSHOT_DELETION_ORDERED,
@@ -89,7 +90,7 @@ class StatusPages:
         pages = (
             self._status_blueprint(),
             jmx_blueprint(self._beans),
-            conf_blueprint(REPLAY_SETTINGS),
+            conf_blueprint(self._settings()),
             metrics_blueprint(self._metrics),
         )
         return [
@@ -98,6 +99,15 @@ class StatusPages:
             *(restrict(each, access, Resource.STATE) for each in pages),
             console_blueprint(ConsoleSources(self.status), access, ChangeGuard(parts.config.control_hosts)),
         ]
+
+    def _settings(self) -> dict[str, str]:
+        """Return the settings on which checkpointers depend: of replay, and of the refusal of recent images."""
+        config = self._parts.config
+        recent = {
+            CHECKPOINT_PERIOD.name: f"{config.checkpoint_period * 1000:.0f}ms",
+            CHECKPOINT_TXNS.name: str(config.checkpoint_transactions),
+        }
+        return REPLAY_SETTINGS | recent
 
     def status(self) -> dict[str, Any]:
         """Return the response to GET /status.

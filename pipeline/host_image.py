@@ -260,13 +260,13 @@ class HostImage:
         """Return the slot of an inode, or -1 if the image does not contain the id."""
         return self.arrays.slot(inode_id)
 
-    def in_tree(self, slots: range) -> npt.NDArray[np.bool_]:
+    def in_tree(self, slots: range | Ids) -> npt.NDArray[np.bool_]:
         """Return a mask of the inodes that are in the current tree and not only in snapshots."""
-        rows = self.parent_rows[slots.start : slots.stop]
+        slots = np.arange(slots.start, slots.stop) if isinstance(slots, range) else slots
+        rows = self.parent_rows[slots]
         reached = self.directories.in_tree[rows] if self.directories.in_tree.size else np.zeros(rows.size, np.bool_)
         reached &= rows >= 0
-        if self.root_slot in slots:
-            reached[self.root_slot - slots.start] = True
+        reached |= slots == self.root_slot
         return reached
 
     def path(self, slot: int, name: bytes) -> str | None:

@@ -90,7 +90,8 @@ def _bundled() -> Path:
 def _wrapped(home: Path) -> Path:
     """Return a Java home whose `java` runs the `java` of `home`; see the docstring of the module.
 
-    The folder is among the user's temporary files; all processes of the user share it.
+    The folder is among the user's temporary files; all processes of the user share it. If programs cannot run there
+    (noexec), return `home`.
     """
     script = _script(home / "bin" / "java", archive_file(home))
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
@@ -105,7 +106,7 @@ def _wrapped(home: Path) -> Path:
         fresh.write_text(script)
         fresh.chmod(0o700)
         fresh.replace(target)
-    return folder
+    return folder if os.access(target, os.X_OK) else home
 
 
 def _script(program: Path, archive: Path) -> str:

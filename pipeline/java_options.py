@@ -16,9 +16,10 @@ NO_WARNINGS = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def spark_jars() -> Path | None:
-    """Return the folder of the installed PySpark's jars; None if PySpark is not installed."""
+    """Return the folder of PySpark's jars; None without PySpark, and for a PySpark that uses the jars of SPARK_HOME."""
     found = importlib.util.find_spec("pyspark")
-    return None if found is None or found.origin is None else Path(found.origin).with_name("jars")
+    jars = None if found is None or found.origin is None else Path(found.origin).with_name("jars")
+    return jars if jars is not None and jars.is_dir() else None
 
 
 @functools.cache

@@ -22,7 +22,7 @@ def collect_results(job: RDD[T], tasks: int) -> list[T]:
 
 
 def complete(results: list[T], tasks: int, hint: str = "Repeat the command.") -> list[T]:
-    """Return `results` if they contain one result of each of the `tasks` tasks.
+    """Return `results` if they contain one result from each of the `tasks` tasks.
 
     Raises:
         PipelineError: results are missing. For PySpark, a closed connection, for example to a killed JVM, looks like

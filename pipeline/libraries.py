@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from hadoop_common.extras import install_hint
 from pipeline.errors import PipelineSetupError
 
 SPARK = {"pyspark": "PySpark", "pyarrow": "PyArrow"}
 LAKE = {"pyarrow": "PyArrow", "deltalake": "deltalake"}
 """Names of libraries in messages, by module."""
-INSTALL_HINT = "Install it: pip install 'hdfs-checkpointer[spark]'."
+INSTALL_HINT = install_hint("spark")
 
 
 def missing_library(libraries: dict[str, str]) -> str:

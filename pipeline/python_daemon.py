@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
+import selectors
 import socket
 import subprocess
 import sys
@@ -126,8 +126,10 @@ def _become_daemon(listener: socket.socket) -> None:
     """Wait for a request from Spark's process, then serve in its place; return if the command ends first."""
     _import(_IMPORTED)
     _import(_IMPORTED_EARLY)
-    with listener:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
+    with listener, selectors.DefaultSelector() as waiting:
+        for source in (listener, sys.stdin):
+            waiting.register(source, selectors.EVENT_READ)
+        ready = [key.fileobj for key, _ in waiting.select()]
         # a command that a signal ends removes nothing
         path = Path(listener.getsockname())
         with suppress(OSError):
@@ -149,7 +151,9 @@ def _become_daemon(listener: socket.socket) -> None:
     try:
         _serve()
     except SystemExit as end:
-        asking.sendall(bytes([end.code if isinstance(end.code, int) else 1]))
+        # Spark kills its process while this process ends
+        with suppress(OSError):
+            asking.sendall(bytes([end.code if isinstance(end.code, int) else 1]))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def suppress_py4j_logs() -> None:
 _java_started = threading.Event()
 """This event is set once this process has had a context, because PySpark keeps the JVM for later contexts."""
 _LOCAL = re.compile(r"local(\[|$)")
+_CORE = re.compile(r"spark-core_[^-]+-(.+)\.jar")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"
 _APPLICATION = "hdfs-checkpointer"
@@ -113,6 +114,7 @@ def build_context(
     except ImportError as error:
         raise PipelineSetupError(f"PySpark cannot be imported: {error}", hint=INSTALL_HINT) from None
     if not _is_submitted():
+        _check_spark_home()
         os.environ["JAVA_HOME"] = str(find_java_home(os.environ))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _chosen_master(master)
@@ -127,6 +129,27 @@ def build_context(
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
     _java_started.set()
     return context
+
+
+def _check_spark_home() -> None:
+    """Check that SPARK_HOME, if it is set, is a Spark of PySpark's release, because PySpark starts this Spark.
+
+    Raises:
+        PipelineSetupError: SPARK_HOME is not a Spark, or a Spark of another release.
+    """
+    from pyspark import __version__ as wanted
+
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        return
+    jars = [_CORE.match(each.name) for each in Path(home, "jars").glob("spark-core_*.jar")]
+    found = next((each[1] for each in jars if each is not None), None)
+    if found is None or found.split(".")[:2] != wanted.split(".")[:2]:
+        what = "which contains no Spark" if found is None else f"which is Spark {found}"
+        raise PipelineSetupError(
+            f"SPARK_HOME is {home}, {what}, but PySpark {wanted} needs a Spark of its own release",
+            hint="Unset SPARK_HOME to use the Spark of the Python package, or set it to a Spark of PySpark's release.",
+        )
 
 
 def stop_context(context: SparkContext) -> None:
@@ -181,17 +204,21 @@ def settings(master: str | None, driver_memory: str, *, small: bool = False) -> 
     """
     chosen = {
         "spark.driver.memory": driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
     }
+    logging_option = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    if master is None or not _LOCAL.match(master):
+        # unlike spark.driver.extraJavaOptions, this setting does not replace the options in spark-defaults.conf
+        chosen["spark.driver.defaultJavaOptions"] = logging_option
     if master is not None:
         chosen["spark.master"] = master
         if _LOCAL.match(master):
             chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
             chosen["spark.sql.shuffle.partitions"] = "32"
-            chosen["spark.driver.extraJavaOptions"] += f" {' '.join(LOCAL_FLAGS)}"
+            # a JVM refuses two garbage collectors, so these options replace those of spark-defaults.conf
+            chosen["spark.driver.extraJavaOptions"] = " ".join([logging_option, *LOCAL_FLAGS])
             chosen["spark.python.daemon.module"] = _DAEMON
             chosen |= _PATIENT
             if small:

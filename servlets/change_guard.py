@@ -62,7 +62,7 @@ class ChangeGuard:
     def refusal(self, request: Request) -> str:
         """Return the reason why a request is refused; "" if it is accepted."""
         if self._only_own_names and not self._is_own_name(request.host):
-            return self._refuse("foreign name", "this server answers only to an address or a name of its host")
+            return self._refuse("foreign name", "this server answers only requests to an address or name of its host")
         if request.method in _SAFE:
             return ""
         if _is_forwarded(request):

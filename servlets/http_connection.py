@@ -212,7 +212,7 @@ class HttpChannel(Channel):
             self._greeting = selectors.EVENT_WRITE
         except ssl.SSLError as fault:
             HANDSHAKES.count("server", tls_label(fault))
-            _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
+            _LOG.info("a handshake with %s failed: %s", self.peer, tls_reason(fault))
             # closing immediately would discard the alert with the reason
             self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
             self._greeting, self._refused = None, True

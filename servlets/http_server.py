@@ -246,7 +246,7 @@ class HttpServer(Startable):
                     channel.greet()
                     self._loop.call(channel.greeted)
             except OSError as fault:
-                _LOG.debug("the connection from %s broke: %s", peer, fault)
+                _LOG.debug("the connection from %s was lost: %s", peer, fault)
                 self._loop.call(partial(self._loop.discard, channel))
             except Exception:
                 _LOG.exception("a handshake with %s failed because of a bug", peer)

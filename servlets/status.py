@@ -90,6 +90,13 @@ class CancelTrigger(Protocol):
     def __call__(self, reason: str, *, prevent_for: float) -> None: ...
 
 
+def cancelled_sentence(reason: str, seconds: float) -> str:
+    """Describe the effect of a cancellation; `seconds` are the time for which it blocks checkpoints."""
+    if seconds:
+        return f"no checkpoint is running, and none can begin for {duration(seconds)}: {reason}"
+    return "no checkpoint is running, and the next checkpoint may begin immediately"
+
+
 def status_blueprint(
     *,
     status: Callable[[], Mapping[str, Any]],
@@ -124,12 +131,8 @@ def status_blueprint(
         except ValueError as fault:
             return _json(HTTPStatus.BAD_REQUEST, "bad request", str(fault), {})
         cancel(reason, prevent_for=seconds)
-        sentence = "no checkpoint is running, and " + (
-            f"none can begin for {duration(seconds)}: {reason}"
-            if seconds
-            else "the next checkpoint may begin immediately"
-        )
-        return _json(HTTPStatus.OK, TriggerState.DONE.value, sentence, {"seconds": seconds, "reason": reason})
+        details = {"seconds": seconds, "reason": reason}
+        return _json(HTTPStatus.OK, TriggerState.DONE.value, cancelled_sentence(reason, seconds), details)
 
     return blueprint
 
@@ -188,7 +191,7 @@ def _minutes(name: str, *, default: float) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= _MAX_CANCEL_MINUTES:
-        raise ValueError(f"{name} is {text[:80]!a}, expected minutes from 0 to {_MAX_CANCEL_MINUTES:.0f}")
+        raise ValueError(f"{name} is {text[:80]!a}, expected a number of minutes from 0 to {_MAX_CANCEL_MINUTES:.0f}")
     return value
 
 

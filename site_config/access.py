@@ -63,9 +63,10 @@ def _other_hosts(settings: Configuration) -> Iterator[str]:
     for key in _OF_CHECKPOINTERS:
         for suffix in ("", *(f".{service}" for service in _services(settings))):
             yield from _host(settings, f"{key.name}{suffix}")
-    for name in sorted(settings.keys()):
+    # as in Hadoop, variables that refer to each other are a fault only in a key that is read
+    for name in (each for each in sorted(settings.keys()) if each.startswith(keys.SHARED_EDITS_DIR.name)):
         value = settings.get(name, "")
-        if name.startswith(keys.SHARED_EDITS_DIR.name) and value.startswith(f"{SCHEME}:"):
+        if value.startswith(f"{SCHEME}:"):
             try:
                 yield from (node.host for node in QuorumAddress.parse(value).nodes)
             except JournalError as fault:

@@ -234,11 +234,16 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 def default_fs(configuration: Configuration) -> tuple[str, int]:
     """Return the host and RPC port in fs.defaultFS; the host is "" if the URI has no host or names another file system.
 
+    A value without a slash is a host and port of HDFS, except "local" (FileSystem.fixName).
+
     Raises:
         ConfigurationError: the value is not a URI with a host and a port.
     """
+    name = keys.DEFAULT_FS.read(configuration)
+    if "/" not in name and name != "local":
+        name = f"hdfs://{name}"
     try:
-        parts = urlsplit(keys.DEFAULT_FS.read(configuration))
+        parts = urlsplit(name)
         host, port = parts.hostname or "", RPC_PORT if parts.port is None else parts.port
     except ValueError as fault:
         raise ConfigurationError(

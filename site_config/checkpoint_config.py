@@ -313,7 +313,7 @@ class _CheckpointReader(SettingsReader):
             rpc_user=self.user(),
             kerberos=self.kerberos(ProcessKind[role.name]),
             web=self._web(policy),
-            rpc_bind_address=self.take(lambda: self.address(AddressKeys(keys.BACKUP_ADDRESS)), ("", 0)),
+            rpc_bind_address=self._stream_address(),
             namespace_rpc=self.take(self._namespace_rpc, ()) if values["serve_namespace"] else (),
             leader=self.take(self._leader, LeaderSettings()),
             archive=ArchiveSettings(**self.bound(ArchiveSettings)),
@@ -413,6 +413,11 @@ class _CheckpointReader(SettingsReader):
             http_read=self.get(quorum_keys.HTTP_READ),
             max_tail_transactions=self.get(quorum_keys.MAX_TAIL_TRANSACTIONS),
         )
+
+    def _stream_address(self) -> tuple[str, int]:
+        if self._role is not Role.BACKUP:
+            return "", 0
+        return self.take(lambda: self.address(AddressKeys(keys.BACKUP_ADDRESS)), ("", 0))
 
     def _namespace_rpc(self) -> tuple[NamespaceRpc, ...]:
         own, bind_host = ("", 0), ""

@@ -106,9 +106,8 @@ EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.edit.log.transfer.bandwidthPerSec",
     "0",
     RATE,
-    "Bandwidth limit of a JournalNode for fetching missed segments from other nodes; 0: unlimited.",
+    "Bandwidth limit of a JournalNode for fetching missed segments from other nodes; 0 or less: unlimited.",
     release2=ABSENT,
-    least=0,
 )
 
 JOURNALNODE_FORMAT_NOT_EMPTY = ConfigKey(
@@ -122,8 +121,8 @@ JOURNALNODE_MAX_JOURNALS = ConfigKey(
     "32",
     COUNT,
     "Number of journals that a JournalNode accepts in addition to the journals in dfs.namenode.shared.edits.dir and "
-    "on its disk. Set this number to 0 if dfs.namenode.shared.edits.dir names a journal for each nameservice. Specific "
-    "to the checkpointer.",
+    "on its disk. If dfs.namenode.shared.edits.dir names a journal for each nameservice, the node accepts none. "
+    "Specific to the checkpointer.",
     least=1,
 )
 

@@ -123,7 +123,7 @@ class KerberosSettings:
         if administrators.holds(own_user, system_groups):
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())
-        others = self.administrators or "not set"
+        others = self.administrators.strip() or "not set"
         return (
             f"NameNodes accept images from {taken} and from dfs.cluster.administrators ({others}), but not from "
             f"{self.login.principal}"
@@ -147,7 +147,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
     binds_any = faults.take(lambda: login_settings.BINDS_ANY_ADDRESS.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, kind), ("", ""))
-    takes = faults.take(lambda: dict(_upload_principals(settings, who, of_namenodes)), dict[str, str]())
+    takes = faults.take(lambda: dict(_upload_principals(settings, who)), dict[str, str]())
     scoped_keytab = scoped_key(settings, kind.keytab.name, who.nameservice, who.own_id)
     file = kind.keytab.read(settings, scoped_keytab)
     if not file and kind not in (ProcessKind.SECONDARY, ProcessKind.STANDBY):
@@ -236,15 +236,18 @@ def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tup
     return rpc, rpc if web in WILDCARDS else web
 
 
-def _upload_principals(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
-    hosts = _namenode_hosts(settings, who).values()
-    found = [(with_host(of_namenodes, host), login_settings.NAMENODE_PRINCIPAL.name) for host in hosts]
+def _upload_principals(settings: Configuration, who: Identity) -> Iterator[tuple[str, str]]:
+    """Yield the principals of all NameNodes of a nameservice and of the secondary, each with its key (ImageServlet)."""
+    hosts = _namenode_hosts(settings, who)
+    for name, host in hosts.items():
+        key = scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, who.nameservice, name)
+        if principal := login_settings.NAMENODE_PRINCIPAL.read(settings, key):
+            yield with_host(principal, host), key
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
-    if not theirs:
-        return found
-    # a NameNode replaces a wildcard by its own host name
-    secondaries = hosts if host in WILDCARDS and names_host(theirs) else (host,)
-    return found + [(with_host(theirs, each), keys.SECONDARY_PRINCIPAL.name) for each in secondaries]
+    if theirs:
+        # a NameNode replaces a wildcard by its own host name
+        secondaries = hosts.values() if host in WILDCARDS and names_host(theirs) else (host,)
+        yield from ((with_host(theirs, each), keys.SECONDARY_PRINCIPAL.name) for each in secondaries)
 
 
 def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
@@ -384,11 +387,10 @@ def _protocol(
             (f"{acl.name.removesuffix('.acl')}.hosts", MachineList.parse),
         )
         for name, parse in parsers:
-            found = next(
-                (each for each in (f"{name}{blocked}", _default(name) + blocked) if settings.get(each, "").strip()), ""
-            )
+            # an empty list allows nobody, as in Hadoop
+            found = next((each for each in (f"{name}{blocked}", _default(name) + blocked) if each in settings), "")
             if found:
-                yield parse(found, settings.get(found, ""))
+                yield parse(found, settings.get_untrimmed(found))
 
     return AccessPolicy(principals, needed=tuple(lists("")), blocked=tuple(lists(".blocked")), refusal=refusal)
 
@@ -402,7 +404,4 @@ def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
     services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
     for service in services or [""]:
         who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())
-        principal = login_settings.NAMENODE_PRINCIPAL.read(
-            settings, scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, service, "")
-        )
-        yield from _upload_principals(settings, who, principal)
+        yield from _upload_principals(settings, who)

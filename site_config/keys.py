@@ -11,6 +11,7 @@ from typing import Any
 
 from hadoop_common.config_key import (
     ABSENT,
+    ACCESS_LIST,
     BYTES,
     COUNT,
     DIRECTORIES,
@@ -24,6 +25,7 @@ from hadoop_common.config_key import (
     TRANSACTIONS,
     ConfigKey,
     keys_in,
+    local_file,
     text,
 )
 from hadoop_common.port_limits import PORT_KEYS
@@ -317,9 +319,8 @@ IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
     "0",
     RATE,
-    "Bandwidth limit of a standby's downloads of images; 0: unlimited.",
+    "Bandwidth limit of a standby's downloads of images; 0 or less: unlimited.",
     release2=ABSENT,
-    least=0,
 )
 LAKE_DIR = ConfigKey(
     "checkpointer.lake.dir",
@@ -356,7 +357,7 @@ REPORT_DAILY = ConfigKey(
 REPORT_DIR = ConfigKey(
     "checkpointer.report.dir",
     "",
-    text("directory"),
+    local_file("directory"),
     "Local directory of the daily reports; unset: `reports` in the first storage directory. Specific to the "
     "checkpointer.",
 )
@@ -370,7 +371,7 @@ REPORTS_RETAINED = ConfigKey(
 REPORT_PATHS = ConfigKey(
     "checkpointer.report.paths",
     "",
-    text("file"),
+    local_file("file"),
     "TOML file of path sets and tables for the daily reports. Specific to the checkpointer.",
 )
 REPORT_MEMORY = ConfigKey(
@@ -405,9 +406,8 @@ IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer.bandwidthPerSec",
     "52428800",
     RATE,
-    "Bandwidth limit of transfers; 0: unlimited.",
+    "Bandwidth limit of transfers; 0 or less: unlimited.",
     release2="0",
-    least=0,
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey(
     "dfs.image.transfer.chunksize", "65536", BYTES, "Size of the chunks of an upload.", least=1
@@ -455,7 +455,7 @@ SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("fil
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
-    text("users groups"),
+    ACCESS_LIST,
     "Administrators, who may also fetch images from and send images to NameNodes and our kerberized servers, and "
     "request changes from our servers.",
 )

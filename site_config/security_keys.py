@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hadoop_common.config_key import ABSENT, NAMES, SECONDS, SWITCH, ConfigKey, keys_in, text
+from hadoop_common.config_key import ACCESS_LIST as _ACL
 from hadoop_rpc.policy_keys import POLICY_KEYS
 
 _WEB = "${dfs.web.authentication.kerberos.principal}"
@@ -89,7 +90,6 @@ SIGNATURE_SECRET = ConfigKey(
     "random secret.",
 )
 
-_ACL = text("users groups")
 CLIENT_ACL = ConfigKey(
     POLICY_KEYS["ClientProtocol"],
     "*",

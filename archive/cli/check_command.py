@@ -55,15 +55,17 @@ def command(
     from archive.checking import check_archive, check_images
 
     settings = configured_settings(conf_dir)
-    with open_archive(location, key_file, immutable=immutable) as archive:
-        with ProgressObserver(show=not as_json) as observer:
-            total = sum(each.stored for each in archive.catalogue().records)
-            observer.phase("check", total)
-            report = check_archive(archive, repair=repair, min_age=_MIN_AGE, progress=observer.advance)
+    with (
+        open_archive(location, key_file, immutable=immutable) as archive,
+        ProgressObserver(show=not as_json) as observer,
+    ):
+        total = sum(each.stored for each in archive.catalogue().records)
+        observer.phase("check", total)
+        report = check_archive(archive, repair=repair, min_age=_MIN_AGE, progress=observer.advance)
         # edits of one cluster must not be replayed on images of another cluster
         if deep and len(report.clusters) < 2:
             with scratch_folder(scratch_dir) as folder:
-                check_images(archive, folder, settings, report)
+                check_images(archive, folder, settings, report, observer)
     if as_json:
         echo_json({**asdict(report), "sound": report.sound})
     else:

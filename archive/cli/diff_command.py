@@ -20,8 +20,10 @@ from archive.cli.options import (
 from archive.moments import BranchView, plan_restore
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from archive.scratch import scratch_folder
+from engine.observer import Observer
 from engine.settings import MergeSettings
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import counted
 from image_tools.compare.difference import ChangeKind, Difference, ItemKind
 from journal.op_times import clean_path, covers
@@ -65,16 +67,22 @@ def command(
 
     wanted = None if path is None else clean_path(path)
     settings = configured_settings(conf_dir)
-    with opened(location, key_file) as archive, scratch_folder(scratch_dir) as folder:
+    with (
+        opened(location, key_file) as archive,
+        scratch_folder(scratch_dir) as folder,
+        ProgressObserver(show=not as_json) as observer,
+    ):
         view = chosen_view(archive, branch)
         images = [
-            _image(archive, view, text, folder / name, settings) for name, text in (("old", first), ("new", second))
+            _image(archive, view, text, folder / name, settings, observer)
+            for name, text in (("old", first), ("new", second))
         ]
         with ImageFile.open(images[0], verify_md5=False) as old, ImageFile.open(images[1], verify_md5=False) as new:
             comparison = ImageComparison(old, new)
+            observer.phase("compare", min(comparison.inodes))
             found = [
                 comparison.named(each)
-                for each in comparison.differences()
+                for each in comparison.differences(observer.advance)
                 if wanted is None or _concerns(each, comparison.paths(each), wanted)
             ]
     if as_json:
@@ -102,7 +110,9 @@ def _concerns(difference: Difference, paths: set[str], wanted: str) -> bool:
     return moves and any(covers(name, wanted) for name in names)
 
 
-def _image(archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings) -> Path:
+def _image(
+    archive: Archive, view: BranchView, text: str, folder: Path, settings: MergeSettings, observer: Observer
+) -> Path:
     folder.mkdir()
     plan = plan_restore(view, resolve_moment(archive, view, text, folder))
-    return restore_moment(archive, plan, folder, RestoreOptions(settings=settings)).image
+    return restore_moment(archive, plan, folder, RestoreOptions(settings=settings), observer).image

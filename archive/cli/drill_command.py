@@ -17,6 +17,7 @@ from archive.cli.options import (
 )
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.quantities import counted
 
 
@@ -64,14 +65,15 @@ def command(
             txid = random.randrange(chosen.start, chosen.stop)
         view = chosen_view(archive, branch)
         plan = plan_restore(view, txid)
-        made = restore_moment(archive, plan, folder, RestoreOptions(settings=settings))
-        for name in made.source.damaged:
-            raise ArchiveDamagedError(name, "the object is damaged; this moment was restored from other objects")
-        with WarmNamespace(settings) as namespace:
-            namespace.load(made.image)
-            # this call also waits until the digest and every record have been checked
-            namespace.measure()
-            inodes = namespace.namespace.tree.inode_count
+        with ProgressObserver(show=not as_json) as observer:
+            made = restore_moment(archive, plan, folder, RestoreOptions(settings=settings), observer)
+            for name in made.source.damaged:
+                raise ArchiveDamagedError(name, "the object is damaged; this moment was restored from other objects")
+            with WarmNamespace(settings) as namespace:
+                namespace.load(made.image, observer)
+                # this call also waits until the digest and every record have been checked
+                namespace.measure()
+                inodes = namespace.namespace.tree.inode_count
     content = {
         "txid": txid,
         "branch": view.branch,

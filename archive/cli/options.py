@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)(?://[^/]*)?(/.*)?", re.DOTALL)
+"""A URI; the group is its path, in which `?` and `#` have no meaning (org.apache.hadoop.fs.Path)."""
 _KEY_FILE = click.option(
     "--key-file", type=EXISTING_FILE, metavar="FILE", help="Key of an encrypted archive: 64 hexadecimal digits."
 )
@@ -125,7 +125,8 @@ def parse_time(text: str) -> int:
         raise click.BadParameter(f"{text!r} is not a time such as 2026-11-28T14:03:00") from None
     if early != late:
         raise click.BadParameter(
-            f"{text!r} is repeated or skipped by a clock change in this host's time zone: add Z or an offset"
+            f"{text!r} is repeated or skipped by a clock change in this host's time zone: specify a time with Z or an "
+            "offset, such as 2026-11-28T14:03:00Z"
         )
     return int(early.timestamp() * 1000)
 
@@ -134,19 +135,24 @@ def path_in_edits(_ctx: click.Context, _param: click.Parameter, value: str | Non
     """Return the path as edits contain it, without the prefix `/.reserved/raw`.
 
     Raises:
-        click.BadParameter: edits never contain such a path: a URI, a path in a snapshot, or the path of an inode id.
+        click.BadParameter: the path is empty, or edits never contain such a path: a URI, a path in a snapshot, or the
+            path of an inode id.
     """
     if value is None:
         return None
-    if _URI.match(value):
-        raise click.BadParameter(f"{value!r} is a URI; specify its path, {urlsplit(value).path or '/'}")
-    names = value.split("/")
+    if not value:
+        # such as a shell variable that is not set
+        raise click.BadParameter("the path is empty; specify / for the whole tree")
+    if (uri := _URI.fullmatch(value)) is not None:
+        raise click.BadParameter(f"{value!r} is a URI; specify its path, {uri[1] or '/'}")
+    names = [name for name in value.split("/") if name]
     if ".snapshot" in names:
         raise click.BadParameter(f"{value!r} is in a snapshot, which never changes; specify the path without .snapshot")
-    found = [name for name in names if name]
-    if found[:2] == [".reserved", ".inodes"]:
+    is_raw = names[:2] == [".reserved", "raw"]
+    names = names[2:] if is_raw else names
+    if names[:2] == [".reserved", ".inodes"]:
         raise click.BadParameter(f"{value!r} is the path of an inode id; specify the path of the inode")
-    return "/" + "/".join(found[2:]) if found[:2] == [".reserved", "raw"] else value
+    return "/" + "/".join(names) if is_raw else value
 
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:

@@ -19,7 +19,7 @@ BLOCK_SIZE = 128 << 20
 FIRST_BLOCK = 1 << 30
 MOST_BLOCKS = 3
 OPEN, ACL, XATTR = 1, 2, 4
-"""Features that few inodes have: a file that is open for write, an ACL, an xattr."""
+"""Features that few inodes have: a file that is open for writing, an ACL, an xattr."""
 _GAP = 8  # the same value as in bench.tree
 _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY

@@ -27,7 +27,8 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_format import encode_header
 
-# limit of the tail in an idle cluster, whose segments contain only START and END operations
+# limits the operations after the last identifying operation in an idle cluster, which writes only START and END
+# operations
 _MAX_TAIL = 256
 
 

@@ -200,8 +200,7 @@ class Rounds:
             try:
                 plan = prune(self._archive, self._settings.keep)
             except Exception as fault:
-                # do not fail the round, because its edits are archived, and the daemon does not report a single failed
-                # round
+                # do not fail the round: its edits are archived, and the daemon would not report a single failed round
                 self.pruning_error = _failed(ArchiveReport(), fault).error
                 _LOG.warning("the retention rules were not applied: %s; next: %s", self.pruning_error, PRUNE_HINT)
                 return

@@ -37,7 +37,7 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(State.WARNING, f"{where} cannot restore anything yet, because it has no image", (), metrics)
     behind = archive.lag_transactions
     lag = "" if behind is None else f", {counted(behind, 'transaction')} behind"
-    since = "" if archive.lag_seconds is None else f", complete {duration(archive.lag_seconds)} ago"
+    since = "" if archive.lag_seconds is None else f", last complete {duration(archive.lag_seconds)} ago"
     until = f"every moment of branch {archive.branch} up to transaction {archive.restorable_txid}"
     summary = f"{where} restores {until}{lag}{since}{lost}"
     if gap and archive.restorable_txid < archive.archived_txid:

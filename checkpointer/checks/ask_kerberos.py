@@ -61,7 +61,6 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
         assert security is not None
         security.context(service, name).step(None)
 
-    yield _login_step(f"service ticket for {principal}", ticket)
     refused: list[RpcError] = []
 
     def call() -> None:
@@ -75,7 +74,12 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
                     raise
                 refused.append(fault)
 
-    yield _login_step(f"RPC handshake with {host_port(host, port)}", call)
+    # a server may have another principal, by an alias of its host or dfs.namenode.kerberos.principal.pattern
+    configured = _login_step(f"service ticket for {principal}", ticket)
+    handshake = _login_step(f"RPC handshake with {host_port(host, port)}", call)
+    if not configured.error or handshake.error:
+        yield configured
+    yield handshake
     yield LoginStep(f"RPC call at {host_port(host, port)}", *((refused[0].message, refused[0].hint) if refused else ()))
 
 
@@ -103,7 +107,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
         if answer.status == HTTPStatus.UNAUTHORIZED:
             hint = "Check the server's log for the reason: often its clock or its keytab is wrong."
             raise RpcError("the server refused the token (HTTP 401)", hint=hint)
-        # people with tickets of their own need not be checkpointers
+        # an operator who uses a personal ticket does not need the rights of a checkpointer
         if answer.status == HTTPStatus.FORBIDDEN and login.keytab is not None:
             hint = (
                 "A NameNode accepts images only from the principals of NameNodes, from the principal of the secondary "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,10 +11,12 @@ from checkpointer.checks.ask_namenode import get_logged_in
 from checkpointer.checks.bounded import ask_all
 from checkpointer.daemon.daemon_address import daemon_url
 from checkpointer.errors import TransferError
+from checkpointer.transfer.image_acceptance import ask_txids
 from console.cluster_page import Peer, PeerAnswer
 from hadoop_common.addresses import host_port
 from hadoop_common.configuration import Configuration
 from journal.quorum.address import SCHEME, QuorumAddress
+from site_config.addresses import WILDCARDS, address, scoped_key
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.failover_keys import AUTOMATIC_FAILOVER, ZKFC_HTTP_ADDRESS, ZKFC_HTTPS_ADDRESS
 from site_config.journal_node_keys import JOURNALNODE_HTTP_ADDRESS, JOURNALNODE_HTTPS_ADDRESS
@@ -47,12 +49,19 @@ def peers_of(configuration: Configuration, role: Role) -> list[Peer]:
         found += [Peer(url, "journalnode") for url in urls(hosts, plain, secured)]
     found.append(Peer(daemon_url(config), "daemon"))
     found += [Peer(url.rstrip("/"), "daemon") for url in CONSOLE_PEERS.read(settings)]
-    if AUTOMATIC_FAILOVER.read(settings):
-        hosts = [host for host, _ in config.namenode_rpc_addresses]
-        plain, secured = ZKFC_HTTP_ADDRESS.read(settings), ZKFC_HTTPS_ADDRESS.read(settings)
-        # Hadoop's own controllers have no web server
-        found += [Peer(url, "daemon", optional=True) for url in urls(hosts, plain, secured)]
+    # Hadoop's own controllers have no web server
+    found += [Peer(url, "daemon", optional=True) for url in _controllers(config, settings, secure=secure)]
     return list({peer.url: peer for peer in found}.values())[:_MAX_PEERS]
+
+
+def _controllers(config: CheckpointConfig, settings: Configuration, *, secure: bool) -> Iterator[str]:
+    """Yield the base URL of each NameNode's failover controller, if the nameservice has automatic failover."""
+    if not AUTOMATIC_FAILOVER.read(settings, scoped_key(settings, AUTOMATIC_FAILOVER.name, config.nameservice, "")):
+        return
+    base = ZKFC_HTTPS_ADDRESS if secure else ZKFC_HTTP_ADDRESS
+    for namenode, (namenode_host, _) in zip(config.namenode_ids, config.namenode_rpc_addresses, strict=False):
+        host, port = address(settings, scoped_key(settings, base.name, config.nameservice, namenode), base.port)
+        yield f"{'https' if secure else 'http'}://{host_port(namenode_host if host in WILDCARDS else host, port)}"
 
 
 def ask_peers(peers: Sequence[Peer]) -> list[PeerAnswer]:
@@ -75,7 +84,8 @@ def _ask(peer: Peer) -> PeerAnswer:
         return PeerAnswer(peer, beans={"JournalNodeInfo": bean})
     found = {name: _bean(peer.url + _BEANS.format(name)) for name in _NAMENODE_BEANS}
     _, clock_ahead = found[_NAMENODE_BEANS[0]]
-    return PeerAnswer(peer, beans={name: bean for name, (bean, _) in found.items()}, clock_ahead=clock_ahead)
+    beans, txid = {name: bean for name, (bean, _) in found.items()}, ask_txids(peer.url, timeout=_SECONDS).newest
+    return PeerAnswer(peer, beans=beans, last_txid=txid, clock_ahead=clock_ahead)
 
 
 def _status(peer: Peer) -> PeerAnswer:

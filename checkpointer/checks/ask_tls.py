@@ -87,7 +87,8 @@ def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
     if material.pair_file is not None and material.pair_file.stat().st_mode & stat.S_IROTH:
         problem = f"{side}: every user may read the key store {material.pair_file}"
         hint = (
-            f"Run chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, with a group of all its readers."
+            f"Run chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, where GROUP is a group to which "
+            "all its readers belong."
         )
         yield TlsStep("mode of the key store", problem, hint, minor=True)
 

@@ -201,7 +201,7 @@ def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: 
         return f"the image at txid {newest} is ahead of the NameNode, which is at {last}"
     # a standby's image may end within a segment; the other roles merge whole segments
     if facts.journal is None and ours > base and not any(each.last == ours for each in segments):
-        return f"our image at txid {ours} does not belong to the NameNode's past: no segment ends there"
+        return f"our image at txid {ours} does not belong to the NameNode's past: no segment ends at this txid"
     return ""
 
 

@@ -23,6 +23,11 @@ _FOREIGN_HINT = (
     "`version` check. Do not format a JournalNode, because its journal may be the last copy of the other namespace."
 )
 
+_UPGRADE_HINT = (
+    "During an upgrade, no action is needed: the daemon adopts the NameNode's VERSION with its next checkpoint, or "
+    "once a rolling upgrade is finalized. Otherwise, run the `daemon` check."
+)
+
 _TWO_ACTIVE_HINT = (
     "First find the NameNode that writes the edits. With JournalNodes, it is the NameNode with the newest epoch: the "
     "JournalNodes' logs name its address at the last update of lastPromisedEpoch. The other NameNode may hold the "
@@ -149,7 +154,8 @@ def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         problems.append(f"the namespace of {' and '.join(errors)} cannot be read")
     first = known[0][1]
     summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
-    return CheckVerdict(worst(states), summary, tuple(details))
+    state = worst(states)
+    return CheckVerdict(state, summary, tuple(details), hint=_UPGRADE_HINT if state is State.WARNING else "")
 
 
 def _storage_infos(facts: Facts) -> list[tuple[str, StorageInfo]]:

@@ -145,7 +145,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonFacts:
-    """The state of the daemon; `live` and `ready` are the result and message of each health probe."""
+    """The state of the daemon; `live` and `ready` are the results of the two health probes, with their messages."""
 
     url: str
     live: Observation[tuple[bool, str]] = Observation()
@@ -187,7 +187,8 @@ class LockFacts:
     Attributes:
         lock: file or ensemble that stores the lock.
         required: whether checkpoints need the lock.
-        host, address: this host and the HTTP address of its daemon; the lock contains both while that daemon leads.
+        host, address: this host and the HTTP address of its daemon; the lock contains both while that daemon is the
+            leader.
         holding: the holder, None if the lock is free.
     """
 

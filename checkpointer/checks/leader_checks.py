@@ -17,7 +17,7 @@ def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that a daemon holds the configured lock; an unreadable lock is CRITICAL only if the lock is required."""
     found = facts.lock
     if found is None:
-        return CheckVerdict(State.OK, "this daemon works alone: checkpointer.leader.lock is not set")
+        return CheckVerdict(State.OK, "this daemon needs no lock: checkpointer.leader.lock is not set")
     rule = f"{'required' if found.required else 'best effort'}, lock: {found.lock}"
     if found.holding.error:
         state = State.CRITICAL if found.required else State.WARNING
@@ -25,10 +25,11 @@ def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(state, f"the lock cannot be read, {follows}: {found.holding.error}", (rule,))
     holding = found.holding.value
     if holding is None:
-        return CheckVerdict(State.WARNING, f"no daemon leads ({rule})", (rule,), hint=_NOBODY_HINT)
+        return CheckVerdict(State.WARNING, f"no daemon is the leader ({rule})", (rule,), hint=_NOBODY_HINT)
     leader = holding.leader or "a daemon whose entry cannot be read"
     since = datetime.fromtimestamp(holding.since, UTC).isoformat(timespec="seconds")
-    summary = f"{leader} has led for {duration(facts.now - holding.since)}; {_own_part(found, holding.leader)} ({rule})"
+    led = duration(facts.now - holding.since)
+    summary = f"{leader} has been the leader for {led}; {_own_part(found, holding.leader)} ({rule})"
     return CheckVerdict(State.OK, summary, (f"since {since}", rule))
 
 

@@ -62,7 +62,7 @@ class CheckOutcome:
 
 
 _UNKNOWN_HINT = (
-    "The state is not known, so do not change anything yet. First find out why it could not be read: run the "
+    "The state is not known, so do not change anything yet. First find out why the state could not be read: run the "
     "`namenode`, `storage`, `journalnodes` and `daemon` checks."
 )
 
@@ -90,21 +90,24 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "storage",
-        "Check the named directory; fetch a damaged image again with `checkpointer fetch-image`.",
+        "Check the named directory and its disk. The daemon does not use a damaged image: it continues from another "
+        "copy or an older image, or fetches the NameNode's image (docs/runbook.md, "
+        '"The newest image cannot be read").',
         frozenset({FactGroup.STORAGE, FactGroup.IMAGE_CONTENT}),
         check_storage,
         acts=True,
     ),
     Check(
         "space",
-        "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained.",
+        "Free space on that disk, or lower dfs.namenode.num.checkpoints.retained (to 2 or more) or "
+        "dfs.namenode.num.extra.edits.retained, and reload the daemon.",
         frozenset({FactGroup.STORAGE}),
         check_space,
         acts=True,
     ),
     Check(
         "age",
-        "Check the daemon's log; `checkpointer checkpoint --force` tries now and reports the error.",
+        "Check the daemon's log; `checkpointer checkpoint --force` tries a checkpoint now and reports the error.",
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.DAEMON}),
         check_age,
     ),

@@ -12,7 +12,7 @@ from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.set_back.start_over import unused_images_hint
 from checkpointer.storage.disk_space import MIN_FREE_INODES, MIN_FREE_SPACE
-from checkpointer.storage.inspector import StorageState, agree_on_version
+from checkpointer.storage.inspector import MISSING_VERSION_HINT, StorageState, agree_on_version
 from hadoop_common.errors import StorageError
 from hadoop_common.quantities import counted
 from image_format.codec_choice import advice_on_codec, class_of, codec_to_write
@@ -25,6 +25,9 @@ _NEW_HINT = (
     "Start the daemon: its start or its first checkpoint creates an image. If it is already running, `checkpointer "
     "status` shows why it does not use the directory, which may have been removed or not be mounted."
 )
+
+_NEXT_HINT = "The next checkpoint also writes an image there."
+_NOT_USED_HINT = "The running daemon does not use the directory; `checkpointer status` shows why."
 
 _INODES_HINT = "Find what fills that disk with files: `df -i`, then `du --inodes -x` from its mount point."
 
@@ -85,11 +88,10 @@ def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     problems += [each for each in (*found_by, _other_codec(facts)) if each is not None]
     if new:
         have = "directory has" if len(new) == 1 else "directories have"
-        problems.append(
-            _Problem(
-                State.WARNING, f"{len(new)} {have} no image yet", "The next checkpoint also writes an image there."
-            )
-        )
+        is_running = any(each.holder for each in facts.directories)
+        is_used = not is_running or all(each.holder for each in new)
+        hint = _NEXT_HINT if is_used else _NOT_USED_HINT
+        problems.append(_Problem(State.WARNING, f"{len(new)} {have} no image yet", hint))
     image = facts.image.value
     metrics = () if image is None else (Metric("image", image.size, "B"),)
     whole = "" if image is None else f"the image at txid {image.txid} is intact"
@@ -155,7 +157,8 @@ def _agreement(facts: Facts) -> _Problem | None:
     listings = [listing for _, listing in found]
     half = [listing for each, listing in found if listing.state is StorageState.HALF_FORMATTED and not _is_new(each)]
     if half:
-        return _Problem(State.CRITICAL, f"{half[0].root} is half-formatted: VERSION or the image is missing")
+        text = f"{half[0].root} is half-formatted: VERSION or the image is missing"
+        return _Problem(State.CRITICAL, text, "" if half[0].version else MISSING_VERSION_HINT)
     try:
         edits = [each.listing.value for each in facts.edits_directories if each.listing.value is not None]
         agree_on_version([*listings, *edits])
@@ -181,7 +184,7 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
         return _Problem(State.UNKNOWN, f"the image's records could not be checked: {image.deep.error}")
     if image.deep.value:
         text = f"the image at txid {image.txid} has {counted(image.deep.value, 'error')} in its records"
-        return _Problem(State.CRITICAL, text)
+        return _Problem(State.CRITICAL, text, _deep_hint(image.copies[0][0]))
     if damaged:
         text = f"{len(damaged)} of {len(image.copies)} copies of the newest image are damaged"
         return _Problem(State.WARNING, text)
@@ -189,6 +192,13 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
         text = f"{len(late)} of {len(image.copies)} copies of the newest image were not read in time"
         return _Problem(State.UNKNOWN, text)
     return None
+
+
+def _deep_hint(path: Path) -> str:
+    return (
+        f"List the errors with `checkpointer image verify {path}`. If a NameNode also has this image, it may be unable "
+        'to load it: docs/runbook.md, "The newest image cannot be read".'
+    )
 
 
 def _unusable(facts: Facts, details: list[str]) -> _Problem | None:

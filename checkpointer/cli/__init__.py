@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import sys
 
 import click
@@ -36,7 +37,7 @@ _COMMANDS = {
     "edits": "Examine edit log segments: info, dump, load, convert, recover.",
     "archive": "Archive every transaction, and restore any moment.",
     "undelete": "Undo a deletion in a stopped NameNode's storage directory.",
-    "bookie": "Run a bookie for development and tests; not for data.",
+    "bookie": "Run a bookie for development and tests, not for production.",
     "compile": "Compile the kernels now, so that checkpoints do not wait for the compiler.",
 }
 
@@ -68,6 +69,9 @@ def cli() -> None:
 def main() -> None:
     """Run the command. For a known error, print its message and next step, or a JSON object with --json."""
     collect_garbage_rarely()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # the encoding of the locale may lack characters of names and of our own messages
+        sys.stdout.reconfigure(errors="backslashreplace")
     # otherwise, garbage collection at the interpreter's exit would visit all imported modules
     atexit.register(gc.freeze)
     with one_object() as fail:

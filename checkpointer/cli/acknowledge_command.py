@@ -17,7 +17,7 @@ from hadoop_common.cli.output import FiniteRange
 )
 @click.option("--reason", default="", help="The reason; required except to end the acknowledgement.")
 def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:
-    """Acknowledge the present alarms of one KIND, so that every reader sees who is working on them.
+    """Acknowledge the present alarms of one KIND, so that every operator can see who is working on them.
 
     An acknowledgement does not affect alert rules, readiness or the result of `check`. An acknowledgement survives
     restarts and ends when its alarms have ended. /status contains the kind of each alarm (alarmKinds).

@@ -42,7 +42,7 @@ _LOG_HINT = "Check the daemon's log."
 @conf_option(required=True)
 @click.option("--force", is_flag=True, help="Checkpoint now if there are new edits, even if no checkpoint is due.")
 @click.option(
-    "--cancel", is_flag=True, help="End the running checkpoint or upload, and block new checkpoints for a while."
+    "--cancel", is_flag=True, help="Stop the running checkpoint or upload, and block new checkpoints for a while."
 )
 @click.option("--reason", default="", help="With --cancel: the reason to report to blocked requests.")
 @click.option(
@@ -54,7 +54,7 @@ _LOG_HINT = "Check the daemon's log."
 @click.option(
     "--save-aside",
     is_flag=True,
-    help="Save to disk what a standby has in memory, even if no NameNode runs and the edits cannot be read.",
+    help="Save a standby's namespace in memory to disk, even if no NameNode runs and the edits cannot be read.",
 )
 @role_option()
 @click.option(
@@ -89,7 +89,7 @@ def command(
       7  the image did not reach a NameNode, or the daemon does not answer
       8  the image was made, but all NameNodes refused it, or no NameNode is active
     Any other exit code is the exit code of the daemon's error. If one NameNode has the image, the faults of other
-    NameNodes are warnings.
+    NameNodes are warnings. An observer does not count, because the active NameNode needs the image.
 
     A NameNode of Hadoop 3.3 or newer refuses an image while its last image is younger than 3/4 of
     dfs.namenode.checkpoint.period, unless at least dfs.namenode.checkpoint.txns transactions were written in between.

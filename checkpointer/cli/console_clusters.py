@@ -61,7 +61,7 @@ class _ConfiguredCluster:
     """The cluster of a configuration.
 
     Attributes:
-        cluster: the cluster; its name is only the directory until the configuration is not faulty.
+        cluster: the cluster; while its configuration is faulty, its name is the directory.
         fault: fault of the configuration at the start, None if there was none.
     """
 

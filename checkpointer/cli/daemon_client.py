@@ -29,7 +29,8 @@ _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
 _FROZEN_HINT = (
     "The daemon accepts connections but does not answer: `ps -o pid,stat,args -C checkpointer` shows whether its "
-    "process is stopped (T) or waits for a disk (D); the end of its log shows its last action."
+    "process is stopped (T) or waits for a disk (D); the end of its log shows its last action. The signal SIGQUIT "
+    "adds the stacks of its threads to the log."
 )
 _SLOW_HINT = "The daemon may still be working on this request; `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."
@@ -49,7 +50,9 @@ class NoAnswerError(TransferError):
     """Lack of an answer in time from a server that accepted the connection."""
 
 
-def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
+def role_option(
+    text: str = "Role of the daemon (default: first the configured role, then the other roles).",
+) -> Callable[[F], F]:
     """Add the --role option, whose default is None; `text` is its help."""
     names = click.Choice([role.value for role in Role])
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
@@ -158,7 +161,7 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
     if answer.status == HTTPStatus.UNAUTHORIZED:
         raise TransferError(url, answer.text, status=answer.status, hint=_LOGIN_HINT)
     if answer.status == HTTPStatus.FORBIDDEN:
-        # a daemon that accepts our token answers it
+        # a daemon that accepts our token also sends a token, even if it refuses the request
         logged_in = answer.challenges or not spnego.headers
         raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT if logged_in else _TOKEN_HINT)
     content = answer.json

@@ -42,7 +42,7 @@ def dry_run_text(found: DryRun) -> str:
     lines = [
         f"{counted(found.transactions, 'transaction')} to merge onto txid {found.base_txid}",
         *([ignored_text(found.ignored)] if found.ignored else []),
-        f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; then {inodes.total}",
+        f"inodes: {inodes.created} created, {inodes.changed} changed, {inodes.deleted} deleted; {inodes.total} now",
         f"new image: {found.size} bytes, layout {found.layout_version}",
         str(found.room),
     ]

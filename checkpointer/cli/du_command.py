@@ -31,9 +31,10 @@ def command(
 ) -> None:
     """Print the size and the numbers of files and directories of each child of a directory PATH.
 
-    The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. Unlike
-    `hdfs dfs -du` and quotas, the sums do not include data that only snapshots keep. PATH may lead into a snapshot,
-    such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to standard error.
+    The columns are the bytes of all files, the bytes with replicas or parity, the numbers of files and directories, and
+    the path. Unlike `hdfs dfs -du` and quotas, the sums do not include data that exists only in snapshots. PATH may
+    lead into a snapshot, such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to
+    standard error.
 
     Exit code 1 if a PATH does not exist.
 

@@ -9,6 +9,7 @@ import click
 
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import parsed_by
+from hadoop_common.extras import install_hint
 from hadoop_common.quantities import parse_size
 from hadoop_common.storage_policies import POLICY_IDS, STORAGE_POLICIES, UNSPECIFIED_POLICY, storage_policy
 from image_format.memory_limit import MemoryLimit
@@ -153,6 +154,6 @@ def command(
             try:
                 write_parquet(scan, found, output)
             except ImportError as error:
-                raise click.UsageError("--format parquet requires pyarrow: pip install pyarrow.") from error
+                raise click.UsageError(f"--format parquet requires PyArrow. {install_hint('spark')}") from error
         else:
             emit(json_lines(scan, found) if form == "json" else path_lines(scan, found), output)

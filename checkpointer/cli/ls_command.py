@@ -46,4 +46,4 @@ def command(
         for path in paths:
             for each in listed(browser, path, itself=directory):
                 row = attributes(browser, each)
-                echo(json.dumps(row, ensure_ascii=False) if as_json else ls_line(row))
+                echo(json.dumps(row) if as_json else ls_line(row))

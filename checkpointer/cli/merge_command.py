@@ -107,8 +107,8 @@ def command(
     The merge counts operations that change nothing, neither here nor on a NameNode (--json: `ignored`).
     docs/opcodes.md lists them.
 
-    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes, but cannot
-    convert layouts. --engine auto selects Spark if a master is set and Spark can make the checkpoint.
+    --engine spark merges on Spark, which needs the extra `spark`, and writes the same bytes, but cannot convert
+    layouts. --engine auto selects Spark if a master is set and Spark can make the checkpoint.
 
     --dry-run reads, replays and builds the image without writing or locking anything. It also works while a NameNode
     uses the directory, and on a read-only directory. It reports the transactions, the numbers of created, changed and
@@ -165,7 +165,7 @@ def command(
             return
         room = expected_room(plan)
         if not as_json:
-            echo(room.estimate("perhaps too little; the image is measured first"), err=True)
+            echo(room.estimate("this may be too little, so the exact size is computed first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
                 raise click.UsageError("--dry-run works only with the local engine: omit --engine and --master.")

@@ -36,7 +36,10 @@ class NamespaceSource:
 
 
 def source_options(function: F) -> F:
-    """Add --image, --conf, --archive, --as-of and --key-file, which `function` receives as `source`."""
+    """Add --image, --conf, --archive, --as-of and --key-file, which `function` receives as `source`.
+
+    An empty element of `paths` is a usage error.
+    """
 
     @functools.wraps(function)
     def with_source(
@@ -52,6 +55,9 @@ def source_options(function: F) -> F:
             raise click.UsageError("Specify the namespace with one of --conf, --image and --archive.")
         if archive is None and (as_of or key_file):
             raise click.UsageError("--as-of and --key-file need --archive.")
+        if "" in options["paths"]:
+            # such as a shell variable that is not set
+            raise click.UsageError("PATH is empty; specify / for the whole tree.")
         return function(*arguments, source=NamespaceSource(image, conf_dir, archive, key_file, as_of), **options)
 
     command: Callable[..., Any] = with_source

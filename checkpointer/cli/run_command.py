@@ -61,11 +61,11 @@ def command(
     A backup node registers with a single NameNode and receives its edits as a stream.
 
     With --shadow, the daemon makes and verifies images, but neither uploads them nor requests a roll, so nothing
-    changes on the NameNode. It compares each new image of the NameNode with its own image by meaning, and reports a
-    difference as an alarm. A backup node cannot run in shadow mode, because its registration changes the NameNode.
+    changes on the NameNode. It compares the contents of each new image of the NameNode with its own image, and reports
+    a difference as an alarm. A backup node cannot run in shadow mode, because its registration changes the NameNode.
 
     SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads
-    the configuration.
+    the configuration. SIGQUIT prints the stacks of all threads on standard error.
 
     \b
     Example: checkpointer run --conf /etc/hadoop/conf --role secondary

@@ -246,7 +246,7 @@ def alarm_marks_blueprint(
         kind, minutes, reason = _parameters(_UNLIMITED)
         alarms = alarm_keys(raised(), kind)
         if minutes and not alarms:
-            text = f"no alarm of the kind {kind} is raised: only a silence may begin before its alarm"
+            text = f"no alarm of the kind {kind} is active: an alarm can be silenced in advance, but not acknowledged"
             return _answer(HTTPStatus.CONFLICT, text)
         limit = None if math.isinf(minutes) else minutes
         acknowledgements.acknowledge(kind, _caller(), limit, reason, alarms=alarms)

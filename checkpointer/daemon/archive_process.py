@@ -71,7 +71,6 @@ class ArchiveProcess:
         self._config = config
         self._clock = clock
         self._wall = wall
-        self._since = wall()
         self._guard = threading.Lock()
         self._source: ArchiveSource | None = None
         self._confirmed: tuple[Path, bytes] | None = None
@@ -85,6 +84,8 @@ class ArchiveProcess:
         self._known_txid = -1
         self._unread = ""
         self._complete_at: float | None = None
+        # reading of `clock` at that time, or else at the start
+        self._lag_from = clock()
         self._failures = 0
         self._fault = RecurringFault(_LOG, "the archive is being filled again", unit="attempts", clock=clock)
         self._child: subprocess.Popen[bytes] | None = None
@@ -169,7 +170,7 @@ class ArchiveProcess:
         with self._guard:
             changed, self._config = config.archive != self._config.archive, config
             if changed:
-                self._report, self._complete_at, self._since = ArchiveReport(), None, self._wall()
+                self._report, self._complete_at, self._lag_from = ArchiveReport(), None, self._clock()
                 self._branch = ""
                 self._fault.forget()
                 self._restarts = True
@@ -300,7 +301,7 @@ class ArchiveProcess:
             return
         self._fault.ended()
         if report.complete and report.restorable_txid >= self._known_txid and not self._unread:
-            self._complete_at = self._wall()
+            self._complete_at, self._lag_from = self._wall(), self._clock()
         if report.branch != self._branch:
             if self._branch:
                 # the process does not archive an image that was confirmed for the previous history
@@ -341,7 +342,7 @@ class ArchiveProcess:
 
     @property
     def _lag_seconds(self) -> float:
-        return max(0.0, self._wall() - (self._since if self._complete_at is None else self._complete_at))
+        return self._clock() - self._lag_from
 
     def state(self, journal_txid: int | None) -> ArchiveState | None:
         """Return the state of the archive, or None if no archive is configured.

@@ -40,6 +40,7 @@ from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
+from hadoop_common.moment_age import MomentAge
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
 from hadoop_common.recurring_fault import RecurringFault, without_numbers
@@ -97,7 +98,8 @@ class CheckpointAttempts:
         progress: last known progress of the role; None at first.
         passed_over: whether the last attempt skipped the checkpoint because it was not due, or because another daemon
             makes it.
-        reported_standby: whether, at the last attempt, another daemon led and should have made the checkpoint.
+        reported_standby: whether, at the last attempt, another daemon was the leader and should have made the
+            checkpoint.
         gave_up_error: reason why the role has stopped permanently; None while the role works.
     """
 
@@ -121,13 +123,14 @@ class CheckpointAttempts:
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # time when the image in progress was renamed to its final name
     _renamed_at: float | None = field(init=False, default=None)
-    # time of the newest image of any daemon, and the reading of `clock` when it was first seen
-    _newest_image_at: float | None = field(init=False, default=None)
-    _newest_image_seen: float = field(init=False, default=0.0)
+    _newest_image: MomentAge = field(init=False)
     progress: Progress | None = field(init=False, default=None)
     passed_over: bool = field(init=False, default=False)
     reported_standby: bool = field(init=False, default=False)
     gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._newest_image = MomentAge(self.clock, self.wall)
 
     # ---- Observer ------------------------------------------------------------------------------------------
 
@@ -209,7 +212,7 @@ class CheckpointAttempts:
             message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
-            # a stop of the daemon has no reason
+            # a shutdown of the daemon does not record a reason
             why = self.cancellation.reason if self.cancellation.requested else ""
             return TriggerResult(TriggerState.UNAVAILABLE, f"{error.message}: {why}" if why else error.message)
         except Exception as error:
@@ -232,12 +235,7 @@ class CheckpointAttempts:
     def image_age(self, progress: Progress) -> float | None:
         """Return the age of the newest known image of any daemon, in seconds; None if there is no image."""
         known = [at for at in (progress.image_at, self.forecast.last_image_at()) if at is not None]
-        if not known:
-            return None
-        if (newest := max(known)) != self._newest_image_at:
-            self._newest_image_at, self._newest_image_seen = newest, self.clock()
-        # If this host's clock was set back, the image's time may be in the future.
-        return max(self.wall() - newest, self.clock() - self._newest_image_seen)
+        return self._newest_image.of(max(known)) if known else None
 
     def update_forecast(self) -> None:
         """Query the NameNodes for the times at which they accept an image."""
@@ -360,9 +358,18 @@ class CheckpointAttempts:
         return TriggerResult(answer.state, f"{answer.message}, but {alarm}", {**answer.details, **details})
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
-        targets, takes_from = self.role.targets, self.forecast.takes_from
-        now, period, shadow = self.wall(), self.schedule.config.period, self.schedule.config.shadow
-        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=now, period=period, shadow=shadow)
+        config = self.schedule.config
+        found = outcome_of(
+            txid,
+            kind,
+            offers,
+            self.role.targets,
+            takes_from=self.forecast.takes_from,
+            now=self.wall(),
+            period=config.period,
+            shadow=config.shadow,
+            observers=self.forecast.observers(),
+        )
         self.record.outcome(found.acceptance.value)
         return found
 
@@ -370,7 +377,7 @@ class CheckpointAttempts:
         """Offer the image to the NameNodes; return the result of each offer."""
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
-            raise CheckpointCancelledError("another checkpointer leads now and makes the next checkpoint")
+            raise CheckpointCancelledError("another checkpointer is now the leader and makes the next checkpoint")
         made = []
         for upload in self.role.upload(self._upload_cancelled, self._upload_began, force=force):
             made.append(upload)

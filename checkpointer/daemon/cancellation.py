@@ -6,8 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from hadoop_common.quantities import duration
 from node_state.state import CheckpointBlock
+from servlets.status import cancelled_sentence
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,12 +60,9 @@ class Cancellation:
     def complete(self, phase: str, prevent_for: float) -> None:
         """Record that the checkpoint, previously in `phase`, has stopped."""
         self._stopping_checkpoint = False
-        until = "the next checkpoint may begin immediately"
-        if prevent_for:
-            until = f"none can begin for {duration(prevent_for)}"
         if not self.stopped:
-            fields = {"phase": phase, "seconds": prevent_for}
-            _LOG.info("no checkpoint is running, and %s: %s", until, self.reason, extra=fields)
+            fields = {"phase": phase, "seconds": prevent_for, "reason": self.reason}
+            _LOG.info("%s", cancelled_sentence(self.reason, prevent_for), extra=fields)
 
     def log_end(self) -> None:
         """Log once that a cancellation no longer blocks checkpoints."""

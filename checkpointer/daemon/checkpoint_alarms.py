@@ -23,27 +23,29 @@ _SAVE = "save"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """Status of checkpoints at one moment; times are in seconds since the epoch, and `period` is in seconds.
+    """Status of checkpoints at one moment. Times are in seconds since the epoch; `period`, `age` and `uptime` are in
+    seconds.
 
     Attributes:
         progress: last known progress; None at first. `fault` is the reason why the progress is unknown now; None if the
             progress is known.
-        checkpoint_at: time when the newest image was made, None if there is no image.
-        started_at: start of this process.
+        checkpoint_at: time when the newest image was made, None if there is no image; `age` is the age of that image.
+        uptime: time since the start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
         failures: number of consecutive failed attempts; attempts have been failing for `failing_for` seconds, and
             `failure` is the reason for the last failure.
         retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
+        observers: addresses of the NameNodes that are observers.
     """
 
-    now: float
     period: float
-    started_at: float
+    uptime: float
     progress: Progress | None
     fault: Alarm | None
     checkpoint_at: float | None
+    age: float | None
     switched_off: str
     cancelled: CheckpointBlock | None
     failures: int
@@ -53,11 +55,7 @@ class CheckpointStatus:
     notices: Sequence[str]
     leader: LeaderState | None = None
     reported_standby: bool = False
-
-    @property
-    def age(self) -> float | None:
-        """Age of the newest image in seconds, or None if there is no image."""
-        return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
+    observers: frozenset[str] = frozenset()
 
     @property
     def is_in_time(self) -> bool:
@@ -91,7 +89,7 @@ def late_hint(status: CheckpointStatus) -> str:
 def lateness(status: CheckpointStatus) -> str:
     """Return an alarm if new transactions have waited several periods for a checkpoint, otherwise ""."""
     behind = 0 if status.progress is None else status.progress.behind
-    age = status.now - status.started_at if status.age is None else status.age
+    age = status.uptime if status.age is None else status.age
     if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
         return ""
     which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
@@ -105,8 +103,8 @@ def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
         return []
     text = Alarm(
         f"the snapshots of the image at txid {record.saved_txid} had {counted(len(record.healed), 'inconsistency')} "
-        f"({record.healed[0]} first), which the checkpoint healed: a NameNode may be unable to load its own image or "
-        "edits of that time; make sure that the NameNode has this image before you restart it",
+        f"(the first is {record.healed[0]}), which the checkpoint healed: a NameNode may be unable to load its own "
+        "image or edits of that time; make sure that the NameNode has this image before you restart it",
         "Check that a NameNode has the image (`checkpointer status`) before you restart the NameNode.",
         "healed",
     )
@@ -121,15 +119,14 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode has the newest image
-    or another daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode that is not an
+    observer has the newest image, or another daemon uploads.
     """
     progress = status.progress
-    if (
-        status.reported_standby
-        or progress is None
-        or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets)
-    ):
+    if status.reported_standby or progress is None:
+        return []
+    holding = {target.address for target in role.targets if target.has(progress.image_txid, ImageKind.IMAGE)}
+    if holding - status.observers:
         return []
     return [
         Alarm(

@@ -15,6 +15,8 @@ from site_config.checkpoint_config import CheckpointConfig
 
 # minimum number of retries per period after failures
 _TRIES_PER_PERIOD = 4
+# the two clocks are read one after the other, which takes less than this time
+_STEP_SECONDS = 1.0
 
 
 class TriggerReason(Enum):
@@ -82,6 +84,8 @@ class CheckpointSchedule:
         self._image_txid: int | None = None
         # whether polls retry a failed forced attempt
         self._retries_forced = False
+        # lead of `wall` over `clock`, which grows while the host sleeps
+        self._lead = wall() - clock()
 
     @property
     def period_left(self) -> float:
@@ -94,12 +98,17 @@ class CheckpointSchedule:
         return self.retry_at - self._clock()
 
     def observe(self, progress: Progress, cluster_image_age: float | None) -> None:
-        """Begin a new period if a new image exists.
+        """Begin a new period if a new image exists; count the time for which the host slept, or by which its clock was
+        set forward.
 
         Args:
             cluster_image_age: age in seconds of the newest image of any daemon if several daemons share the work,
                 otherwise None.
         """
+        gained = self._wall() - self._clock() - self._lead
+        if abs(gained) > _STEP_SECONDS:
+            self._lead += gained
+            self.period_from -= max(0.0, gained)
         if progress.image_txid != self._image_txid:
             self._image_txid = progress.image_txid
             age = math.inf if progress.image_at is None else max(0.0, self._wall() - progress.image_at)

@@ -75,7 +75,8 @@ class ChildCommand:
 
 
 def start_low_priority(words: Sequence[str], niceness: int) -> subprocess.Popen[str]:
-    """Start a command in a separate session with a low priority, also among sessions; its output and errors are pipes.
+    """Start a command in a separate session; lower the priority of the process and of its session. Output and errors
+    are pipes.
 
     Raises:
         OSError: the process cannot be started.

@@ -63,7 +63,9 @@ class LakeAppender:
         return bool(self._config.lake_directory)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Apply new settings from the next append on."""
+        """Apply new settings from the next append on; the last error does not concern another lake."""
+        if config.lake_directory != self._config.lake_directory:
+            self.forget_error()
         self._config = config
 
     def offer(self, role: CheckpointRole) -> None:
@@ -86,7 +88,7 @@ class LakeAppender:
         self._children.stop()
 
     def forget_error(self) -> None:
-        """Drop the last error, because another daemon makes the next append."""
+        """Drop the last error, because this daemon does not make the next append to that lake."""
         with self._guard:
             self._state = replace(self._state, error="")
 
@@ -94,7 +96,7 @@ class LakeAppender:
         error = self._state.error
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"
         hint = "Check Spark and the lake's directory; the next checkpoint retries."
-        return [Alarm(text, hint, "lake")] if error else []
+        return [Alarm(text, hint, "lake")] if error and self.enabled else []
 
     @contextmanager
     def _task(self, role: CheckpointRole, module: str, folders: Sequence[Path]) -> Iterator[ChildCommand]:

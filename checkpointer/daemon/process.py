@@ -23,7 +23,7 @@ from apscheduler.schedulers.base import BaseScheduler
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
-from checkpointer.daemon.wall_clock import WallClockWatch
+from checkpointer.daemon.wall_clock import PresentInterval, WallClockWatch
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from checkpointer.serving.client_protocol import MAX_FRAME, MAX_FRAME_OF_NAMENODE, namespace_services
@@ -305,9 +305,8 @@ class _Daemon:
         # Runs of one job do not overlap; the scheduler merges polls that become due during a checkpoint into one poll.
         self._scheduler.add_job(
             work,
-            "interval",
+            PresentInterval(seconds),
             id=name,
-            seconds=seconds,
             max_instances=1,
             coalesce=True,
             misfire_grace_time=None,
@@ -344,7 +343,7 @@ class _Daemon:
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)
             if job.trigger.interval.total_seconds() != seconds:
-                job.reschedule("interval", seconds=seconds)
+                job.reschedule(PresentInterval(seconds))
         none = "no change takes effect without a restart" if kept else "nothing changed"
         _LOG.info("configuration reloaded: %s", ", ".join(changed) or none)
         if kept:

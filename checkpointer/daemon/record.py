@@ -15,6 +15,7 @@ from node_state.history import CHECKPOINT, FAILURE, RECOVERY, UPLOAD, HistoryEnt
 from node_state.state import CheckpointRecord
 
 _FETCH = "fetch"
+_ORDERED_SECONDS = 0.001
 
 
 class RecordStore:
@@ -102,7 +103,9 @@ class RecordStore:
         )
         self._update(lambda record: {"uploaded_bytes": record.uploaded_bytes + upload.size})
         if upload.error:
-            self._update(lambda record: {"upload_failures": record.upload_failures + 1, **self._error(upload.error)})
+            self._update(
+                lambda record: {"upload_failures": record.upload_failures + 1, **self._error(record, upload.error)}
+            )
         elif upload.result == UploadResult.SUCCESS.name:
             self._upload_seconds = {"upload": upload.seconds}
             self._update(
@@ -121,7 +124,7 @@ class RecordStore:
         """Record a failed attempt; add the failure to the history only if it is new."""
         if is_new:
             self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
-        self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
+        self._update(lambda record: {"failures": record.failures + 1, **self._error(record, message)})
 
     def recovered(self, sentence: str) -> None:
         """Record that an operation succeeds again after a failure that is in the history."""
@@ -130,14 +133,22 @@ class RecordStore:
 
     def resolved(self) -> None:
         """Record that the last error no longer applies."""
-        self._update(lambda record: {"recovered_at": self._wall()})
+        self._update(lambda record: {"recovered_at": self._after(record.last_error_at)})
 
     def job_failed(self, message: str) -> None:
         """Record a fault of a job, which does not count as a failed checkpoint."""
-        self._update(lambda record: self._error(message))
+        self._update(lambda record: self._error(record, message))
 
-    def _error(self, message: str) -> dict[str, Any]:
-        return {"last_error": message, "last_error_at": self._wall()}
+    def _error(self, record: CheckpointRecord, message: str) -> dict[str, Any]:
+        at = self._after(record.saved_at, record.uploaded_at, record.recovered_at)
+        return {"last_error": message, "last_error_at": at}
+
+    def _after(self, *earlier: float | None) -> float:
+        """Return the present time; if the clock was set back, return a time after the `earlier` events, because readers
+        compare the times of errors and successes.
+        """
+        now, latest = self._wall(), max((each for each in earlier if each is not None), default=0.0)
+        return now if now >= latest else latest + _ORDERED_SECONDS
 
     def _update(self, changes: Callable[[CheckpointRecord], dict[str, Any]]) -> None:
         with self._lock:

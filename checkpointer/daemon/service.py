@@ -32,13 +32,14 @@ from checkpointer.daemon.shadow import ShadowComparer
 from checkpointer.daemon.status import daemon_state
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance
-from checkpointer.errors import RoleGaveUpError
+from checkpointer.errors import ProgressPendingError, RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job, SavesAside
 from engine.errors import CheckpointCancelledError
 from engine.observer import CancellableObserver
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
+from hadoop_common.moment_age import MomentAge
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import Alarm
 from node_state.report_folder import KeptReport
@@ -104,7 +105,9 @@ class CheckpointService:
         self._reports = reports or DailyReporter(config, wall=wall, clock=clock)
         self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
-        self._started_at = wall()
+        self._clock = clock
+        self._started_at = clock()
+        self._checkpoint_age = MomentAge(clock, wall)
         self.history = DaemonHistory(role, self._forecast, wall)
         self.silences = AlarmSilences(role.image_folders, wall)
         self.acknowledgements = AlarmAcknowledgements(role.image_folders, wall, clock)
@@ -351,9 +354,11 @@ class CheckpointService:
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return an alarm if it cannot be read, otherwise None."""
+        """Read the role's progress; return an alarm if it cannot be read, otherwise None, also while it is pending."""
         try:
             self._attempts.observe()
+        except ProgressPendingError:
+            return None
         except (HdfsError, OSError) as error:
             hint = describe_fault(error)[0].hint or _UNREADABLE_HINT
             return Alarm(error_text(error), hint, "unreadable")
@@ -366,26 +371,28 @@ class CheckpointService:
         return [*configuration, *self._reports.alarms(), *differences, *self._server_notices()]
 
     def _checkpoint_status(self, fault: Alarm | None) -> CheckpointStatus:
-        progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait
+        progress, retry = self._attempts.progress, self._schedule.retry_wait
         theirs, ours = self._forecast.last_image_at(), None if progress is None else progress.image_at
+        checkpoint_at = ours if theirs is None else theirs
         # A failed checkpoint is more important than a failed offer.
         failing = self._faults.checkpoint if self._faults.checkpoint.count else self._faults.offer
         return CheckpointStatus(
-            now=wall,
             period=self._config.period,
-            started_at=self._started_at,
+            uptime=self._clock() - self._started_at,
             progress=progress,
             fault=fault,
-            checkpoint_at=ours if theirs is None else theirs,
+            checkpoint_at=checkpoint_at,
+            age=None if checkpoint_at is None else self._checkpoint_age.of(checkpoint_at),
             switched_off=self.switched_off,
             cancelled=self._cancellation.state,
             failures=failing.count,
             failing_for=failing.seconds,
             failure=failing.alarm,
-            retry_at=round(wall + retry, 3) if retry > 0 else None,
+            retry_at=round(self.wall() + retry, 3) if retry > 0 else None,
             notices=self._notices(),
             leader=self._leadership.state(),
             reported_standby=self._attempts.reported_standby,
+            observers=self._forecast.observers(),
         )
 
 

@@ -1,4 +1,4 @@
-"""Shadow mode: comparison of each new image of a NameNode with our image at the same transaction, by meaning.
+"""Shadow mode: comparison of each new image of a NameNode with the contents of our image at the same transaction.
 
 If this daemon made a checkpoint at that transaction, our image is that checkpoint. Otherwise the daemon merges the
 edits up to that transaction into our newest earlier image. Both images are made from the same edits, but by independent
@@ -24,6 +24,7 @@ from pathlib import Path
 from checkpointer.daemon.child_process import start_low_priority
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.errors import ProgressPendingError
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.set_back.provenance import held_images, image_md5, read_provenances
 from checkpointer.storage.disk_space import require_space, unfinished_bytes
@@ -185,7 +186,7 @@ class ShadowComparer:
                 continue
             try:
                 settled = self._compare_newest(address)
-            except (CheckpointCancelledError, TransferCancelledError):
+            except (CheckpointCancelledError, TransferCancelledError, ProgressPendingError):
                 return False
             except Exception:
                 # do not fetch a large image again at every poll

@@ -32,6 +32,7 @@ def daemon_state(
 ) -> NodeState:
     progress, storage = status.progress, role.storage()
     alarms = checkpoint_alarms(role, record, status)
+    is_starting = progress is None and status.fault is None
     silent = forecast.alarms([target.address for target in role.targets])
     # the leader's image is newer, and the leader reports its healed inconsistencies
     healed = [] if status.reported_standby and forecast.others_image() else healed_alarms(record)
@@ -41,7 +42,7 @@ def daemon_state(
     names = {alarm: kind.name for alarm, kind in kinds.items()}
     return NodeState(
         role=role.name,
-        ready=not alarms,
+        ready=not alarms and not is_starting,
         message=status.switched_off or "; ".join(alarms) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
@@ -78,8 +79,10 @@ def daemon_state(
 
 def _sentence(status: CheckpointStatus) -> str:
     """Describe a status that has no problems."""
+    if status.progress is None:
+        return "starting: the first poll waits for the NameNode"
     made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
-    behind = "" if status.progress is None else f"{counted(status.progress.behind, 'transaction')} behind, "
+    behind = f"{counted(status.progress.behind, 'transaction')} behind, "
     if (held := status.cancelled) is not None:
         made += f"; checkpoints are blocked for {duration(held.seconds_left)}: {held.reason}"
     leader = "" if status.leader is None else f"; {status.leader}"

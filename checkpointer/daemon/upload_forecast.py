@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _TIMEOUT = 5.0
 # seconds for which a NameNode caches its beans
 _STALE_SECONDS = 15.0
-_ACTIVE = "active"
+_ACTIVE, _STANDBY, _OBSERVER = "active", "standby", "observer"
 # transactions that every roll writes at the start of a segment
 _START_OF_SEGMENT = 1
 
@@ -59,7 +59,7 @@ class UploadForecast:
         self._known: dict[str, ImageAcceptance] = {}
         # last reports, including reports of NameNodes that no longer answer
         self._last: dict[str, ImageAcceptance] = {}
-        # reports at the last time when this daemon was known to lead, or when it uploaded an image
+        # reports at the last time when this daemon was known to be the leader, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
         # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
@@ -70,7 +70,8 @@ class UploadForecast:
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
-        # lead of each NameNode's clock; small changes are ignored, so that the times of one image remain equal
+        # seconds by which each NameNode's clock is ahead; small changes are ignored, so that the times of one image
+        # remain equal
         self._clock_ahead: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
@@ -169,8 +170,15 @@ class UploadForecast:
         unknown.
         """
         with self._lock:
-            known = [each for each in self._last.values() if each.last_at is not None]
-        return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
+            known = [each for each in self._last.values() if each.state not in (_STANDBY, _OBSERVER)]
+        return max((each.last_at for each in known if each.last_at is not None), default=None)
+
+    def observers(self) -> frozenset[str]:
+        """Return the NameNodes that are observers. The active NameNode needs an image of its own, which allows it to
+        purge edits.
+        """
+        with self._lock:
+            return frozenset(address for address, each in self._last.items() if each.state == _OBSERVER)
 
     def remember(self) -> None:
         """Record the NameNodes' current images as images of this daemon."""
@@ -178,10 +186,12 @@ class UploadForecast:
             self._own = dict(self._last)
 
     def others_image(self) -> bool:
-        """Return whether a NameNode has received a newer image from another daemon since `remember`."""
+        """Return whether a NameNode has received a newer image from another daemon since `remember`; a standby makes
+        its own images.
+        """
         with self._lock:
             pairs = [(self._last[address], old) for address, old in self._own.items()]
-        return any(_is_newer(new, old) for new, old in pairs)
+        return any(_is_newer(new, old) for new, old in pairs if _STANDBY not in (new.state, old.state))
 
     def has_newer(self, address: str, txid: int) -> bool:
         """Return whether a NameNode has received an image newer than `txid` from another daemon."""
@@ -262,13 +272,13 @@ class UploadForecast:
                 age, count = max(0.0, now - (node.last_at or now)), counted(transactions, "transaction")
                 found.append(
                     f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last "
-                    f"image is {age:.0f} s old, expected {min_image_age(period)} s or {count}"
+                    f"image is {age:.0f} s old, expected at least {min_image_age(period)} s or {count}"
                 )
         return found
 
     def _image_rule(self, address: str) -> tuple[float, int]:
-        """Return the period in seconds and the number of transactions by which the NameNode refuses a recent image; use
-        our values if the NameNode's are unknown.
+        """Return the period in seconds and the number of transactions with which the NameNode decides whether an image
+        is too recent; use our values if the NameNode's are unknown.
         """
         theirs = self._settings.get(address, NamenodeSettings())
         period = theirs.get(CHECKPOINT_PERIOD, self.config.period)

@@ -4,7 +4,7 @@ NameNode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -82,6 +82,7 @@ def outcome_of(
     now: float,
     period: float,
     shadow: bool = False,
+    observers: Collection[str] = (),
 ) -> UploadOutcome:
     """Return the outcome of the image at `txid`; in `shadow` mode, the daemon never offers the image.
 
@@ -92,19 +93,23 @@ def outcome_of(
             unknown.
         now: seconds since the epoch.
         period: dfs.namenode.checkpoint.period of this daemon, in seconds.
+        observers: addresses of observers, which do not decide the outcome, because the active NameNode needs the image.
     """
     if shadow:
         return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains on this host",))
-    offers = [each for each in made if each.kind is kind]
-    failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
-    refused = _refusals(txid, kind, offers, targets)
-    refusals = tuple(f"{address} refused it: {reason}" for address, reason in refused.items())
-    if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
-        return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + refusals)
     if not targets:
         return UploadOutcome(
             Acceptance.KEPT, warnings=("no other NameNode is configured; the image remains on this host",)
         )
+    offers = [each for each in made if each.kind is kind]
+    accepting = {each.address for each in offers if each.result == UploadResult.SUCCESS.name}
+    accepting |= {each.address for each in targets if each.has(txid, kind)}
+    if not accepting.issubset(observers):
+        refusals = _sentences(_refusals(txid, kind, offers, targets))
+        return UploadOutcome(Acceptance.ACCEPTED, warnings=(*_failures(offers), *refusals))
+    offers = [each for each in offers if each.address not in observers]
+    targets = [each for each in targets if each.address not in observers]
+    failed, refused = _failures(offers), _refusals(txid, kind, offers, targets)
     if refused:
         times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
@@ -112,7 +117,7 @@ def outcome_of(
         acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED
         other = next(filter(None, (longer_period(each, period) for each in refused.values())), "")
         hint = _ROLLBACK_HINT if kind.rollback else f"{other} {_when_refused(recent, again_at, now)}".lstrip()
-        return UploadOutcome(acceptance, "; ".join(refusals), hint, failed, again_at)
+        return UploadOutcome(acceptance, "; ".join(_sentences(refused)), hint, failed, again_at)
     if failed:
         return UploadOutcome(Acceptance.FAILED, "; ".join(failed), upload_hint("; ".join(failed)))
     return UploadOutcome(
@@ -120,6 +125,14 @@ def outcome_of(
         "; ".join(_absence(each) for each in targets),
         "The daemon will offer the image to the active NameNode; see hdfs haadmin -getAllServiceState.",
     )
+
+
+def _failures(offers: Sequence[Upload]) -> tuple[str, ...]:
+    return tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
+
+
+def _sentences(refusals: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{address} refused it: {reason}" for address, reason in refusals.items())
 
 
 def _absence(target: UploadTarget) -> str:

@@ -127,8 +127,8 @@ class Leadership:
 
         Args:
             image_age: age of the newest image in seconds; the periods are also in seconds.
-            others: whether a NameNode received an image from another daemon since this daemon was last known to lead;
-                called only while the backend is unavailable.
+            others: whether a NameNode received an image from another daemon since this daemon was last known to be the
+                leader; called only while the backend is unavailable.
         """
         if self._backend is None:
             return ""
@@ -246,10 +246,10 @@ class Leadership:
         self._logged = now
         match now[0]:
             case LeadershipStatus.LEADING:
-                _LOG.info("this checkpointer leads (%s)", self._settings.lock)
+                _LOG.info("this checkpointer is the leader (%s)", self._settings.lock)
             case LeadershipStatus.FOLLOWING:
                 leader = state.leader or "another daemon"
-                _LOG.info("this checkpointer is on standby; the leader is %s (%s)", leader, self._settings.lock)
+                _LOG.info("this checkpointer is not the leader; the leader is %s (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
                 problem = state.problem or "the lock's backend has not answered yet"
                 _LOG.warning("%s", with_next(f"the leader is currently unknown: {problem}", _hint(state)))

@@ -1,7 +1,7 @@
 """Leadership of a daemon according to its lock, and the actions that it allows: values and decisions, without I/O.
 
 A response of the lock's backend is valid for one session timeout after the request. During that time, the backend does
-not grant the lock to another daemon. After it, the status is UNCERTAIN until the next response. If the backend is
+not grant the lock to another daemon. Afterwards, the status is UNCERTAIN until the next response. If the backend is
 silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer
 determines the daemon that makes checkpoints.
 
@@ -134,13 +134,14 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         required: whether a checkpoint needs the lock even while its backend is unavailable.
         late: whether the newest image is so old that the leader cannot be working. In that case, a checkpoint is more
             important than a single leader.
-        others: whether a NameNode has received another daemon's image since this daemon was last known to lead.
+        others: whether a NameNode has received another daemon's image since this daemon was last known to be the
+            leader.
     """
     match state.status(now):
         case LeadershipStatus.LEADING:
             return ""
         case LeadershipStatus.FOLLOWING:
-            return "" if late and not required else f"another checkpointer leads: {state.leader or 'unknown'}"
+            return "" if late and not required else f"another checkpointer is the leader: {state.leader or 'unknown'}"
         case LeadershipStatus.UNCERTAIN:
             return f"the leader is currently unknown{_because(state)}"
         case LeadershipStatus.AWAY:
@@ -149,7 +150,11 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
             # The last leader continues while the backend is unavailable, unless an image of another daemon shows a new
             # leader.
             led = (state.mine and not others) or state.asked_at == float("-inf")
-            return "" if led or late else f"another checkpointer led at the last response of the lock{_because(state)}"
+            return (
+                ""
+                if led or late
+                else f"another checkpointer was the leader at the last response of the lock's backend{_because(state)}"
+            )
 
 
 def must_abort(state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool, sending: bool) -> bool:

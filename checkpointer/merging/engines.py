@@ -19,6 +19,7 @@ from engine.saver import MergeResult
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
+from hadoop_common.extras import install_hint
 from hadoop_common.file_faults import error_text
 from journal.segment_file import EditLogSegment, SegmentTransactions
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
@@ -112,7 +113,7 @@ def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     if engine is not None and not reason:
         return engine
     if wanted:
-        hint = "Install it with pip install 'hdfs-checkpointer[spark]', or use --engine local."
+        hint = f"Use --engine local. {install_hint('spark')}" if engine is None else "Use --engine local."
         raise EngineError(f"the Spark engine cannot make this checkpoint: {reason}", hint=hint)
     _LOG.info("the local engine makes this checkpoint, because Spark cannot: %s", reason)
     return LocalEngine()

@@ -61,7 +61,7 @@ def check_request(request: Message) -> None:
         limits = f"Limit {_MAX_PATH} characters, {_MAX_COMPONENTS} levels."
         raise ReadRefusedError(IO_EXCEPTION, f"Pathname too long. {limits}")
     if len(getattr(request, "xAttrs", ())) > _MAX_ATTRIBUTES:
-        raise ReadRefusedError(IO_EXCEPTION, f"a request names {_MAX_ATTRIBUTES} attributes at most")
+        raise ReadRefusedError(IO_EXCEPTION, f"a request may name at most {_MAX_ATTRIBUTES} attributes")
 
 
 class NamespaceRead(NamedTuple):

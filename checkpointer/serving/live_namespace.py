@@ -103,7 +103,7 @@ class LiveNamespace:
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:
-            raise _retriable(f"transaction {min_txid} is far ahead; the newest applied transaction is {applied}")
+            raise _retriable(f"transaction {min_txid} is far ahead of the newest applied transaction, {applied}")
         try:
             with ExitStack() as inside:
                 yield self._enter_when_free(inside, min_txid, time.monotonic() + WAIT_SECONDS - waited)

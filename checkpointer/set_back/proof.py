@@ -269,15 +269,15 @@ def _compare(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
         return _missing(case, witness, deep=deep)
     segment = max(holding, key=lambda each: (each.last, not each.in_progress))
     if run.starts and segment.first != run.first:
-        return set_back(f"a segment began at {run.first}, which is in the middle of {_range(segment)} now")
+        return set_back(f"a segment began at {run.first}, which is now in the middle of {_range(segment)}")
     if segment.last < run.last:
         if not segment.in_progress:
-            return set_back(f"transactions to {run.last} were applied, but their segment now ends at {segment.last}")
+            return set_back(f"transactions up to {run.last} were applied, but their segment now ends at {segment.last}")
         verdict = _beyond(run, witness)
         if not verdict.holds:
             return verdict
     if run.ends and not segment.in_progress and segment.last != run.last:
-        return set_back(f"a segment ended at {run.last}, which is in the middle of {_range(segment)} now")
+        return set_back(f"a segment ended at {run.last}, which is now in the middle of {_range(segment)}")
     return _same_opening(run, segment, witness) if deep else _HOLDS
 
 
@@ -318,10 +318,10 @@ def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
     if newest is None:
         return PastVerdict(
             PastFinding.UNKNOWN,
-            f"transactions to {run.last} were applied, but no active NameNode confirms that it has them",
+            f"transactions up to {run.last} were applied, but no active NameNode confirms that it has them",
         )
     if newest < run.last:
-        reason = f"transactions to {run.last} were applied, but the edits end at {newest}"
+        reason = f"transactions up to {run.last} were applied, but the edits end at {newest}"
         return PastVerdict(PastFinding.LOST, reason, hasty=not run.ends)
     return _HOLDS
 

@@ -11,8 +11,8 @@ NameNode. The provenance consists of the NameNode's process and the edits that e
 after the NameNode has purged it, but does not prove the edits that were applied to the image.
 
 A lost state remains lost until a complete comparison succeeds or the node starts over; equal bounds are not sufficient.
-A damaged segment cannot be compared. Our state remains, because it may be the only copy of these transactions, until
-the active NameNode has an image after the segment. This image is certain to be correct, and our state can never be
+A damaged segment cannot be compared. Until the active NameNode has an image after the segment, our state remains,
+because it may be the only copy of these transactions. This image is certain to be correct, and our state can never be
 proven.
 
 A hasty verdict takes effect only if later checks confirm it for ten seconds, because a transaction may be readable
@@ -228,8 +228,8 @@ class PastWatch:
         """Return whether the NameNode's image at `newest` replaces our image, because the NameNode may have been
         restarted since this node made our image.
 
-        The process that is stored with an image of another program proves only that its past contains the image: a
-        recovered NameNode may also have an older image.
+        For an image of another program, the stored process proves only that the past of this process contains the
+        image. It does not prove that the process has no other image: a recovered NameNode may also have an older one.
         """
         witness, provenance = self._witness(()), self._provenances.of(image.md5)
         is_made = provenance is not None and provenance.made

@@ -1,7 +1,7 @@
 """Images and edits that are set aside instead of deleted, so that an operator can examine them.
 
 Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode, for example because
-every image is damaged, are moved to `not_compared`, because the NameNode may still have their past.
+every image is damaged, are moved to `not_compared`: the NameNode may still have their past.
 
 A node that starts over replaces its files with the NameNode's image in three steps, which survive a kill:
 
@@ -234,7 +234,7 @@ def _contents(names: Collection[str], only: Collection[str] | None) -> list[str]
 def _is_same(one: Path, other: Path) -> bool:
     if one.samefile(other):
         return True
-    # its key contains times, which a clock that is set back can repeat
+    # the keys of its cache contain modification times, which can repeat after the clock was set back
     filecmp.clear_cache()
     return filecmp.cmp(one, other, shallow=False)
 

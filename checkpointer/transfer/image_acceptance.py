@@ -36,6 +36,8 @@ _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _STATE = "Hadoop:service=NameNode,name=NameNodeStatus::State"
 _START = "java.lang:type=Runtime::StartTime"
+_TXIDS = "JournalTransactionInfo"
+_TXIDS_BEAN = f"Hadoop:service=NameNode,name=NameNodeInfo::{_TXIDS}"
 _REQUEST = "the request"
 STARTING_HINT = (
     "If the NameNode's log shows that it is loading its image, wait. Otherwise, check dfs.namenode.http-address."
@@ -125,16 +127,39 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
     system, clock_ahead = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
     if not system:
         raise TransferError(base_url, "/jmx has no FSNamesystem", hint=STARTING_HINT)
-    milliseconds = system.get("LastCheckpointTime")
-    last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
+    milliseconds, last = system.get("LastCheckpointTime"), system.get("LastWrittenTransactionId")
     return ImageAcceptance(
         version=ask_version(base_url, timeout=timeout, cancel=cancel),
         state=ask_state(base_url, timeout=timeout, cancel=cancel) or str(system.get("tag.HAState", "")),
         last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
-        last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
+        last_txid=ask_txids(base_url, timeout=timeout, cancel=cancel).image,
         clock_ahead=clock_ahead,
         written_txid=last if isinstance(last, int) else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NameNodeTxids:
+    """The last transaction that a NameNode wrote or applied, and the txid of its last image; None if unknown."""
+
+    newest: int | None = None
+    image: int | None = None
+
+
+def ask_txids(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> NameNodeTxids:
+    """Return the present txids of a NameNode in any state. FSNamesystem lacks the transactions that a standby or an
+    observer has applied, and does not contain the txid of the last image.
+
+    Raises:
+        TransferError: the NameNode does not answer.
+        TransferCancelledError: `cancel()` became true.
+    """
+    text = _bean(base_url, {"get": _TXIDS_BEAN}, timeout, cancel)[0].get(_TXIDS)
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+        return NameNodeTxids(int(found["LastAppliedOrWrittenTxId"]), int(found["MostRecentCheckpointTxId"]))
+    except (ValueError, TypeError, KeyError):
+        return NameNodeTxids()
 
 
 def ask_version(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> str:
@@ -174,8 +199,8 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 def _bean(
     base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]
 ) -> tuple[dict[str, Any], float]:
-    """Return the first bean of a response, or an empty dictionary if there is none, and the lead of the server's
-    clock.
+    """Return the first bean of a response, or an empty dictionary if there is none, and the number of seconds by which
+    the server's clock is ahead of ours.
     """
     url = servlet_url(base_url, query, _JMX)
     status, content, clock_ahead = read_page(url, timeout, cancel)
@@ -193,7 +218,8 @@ def _bean(
 def read_page(
     url: str, timeout: float, cancel: Callable[[], bool], headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes, float]:
-    """Return the status and the content of a page of a NameNode, and the lead of the server's clock.
+    """Return the status and the content of a NameNode's page, and the number of seconds by which the server's clock is
+    ahead.
 
     Raises:
         TransferInterruptedError: the NameNode does not answer.

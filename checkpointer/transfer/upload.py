@@ -142,7 +142,7 @@ class _PutRequest:
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # close the response here, because a response without a length owns the socket
+            # close the response here, because a response without a length keeps the socket open
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:

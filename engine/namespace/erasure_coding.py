@@ -74,8 +74,13 @@ class ErasureCodingPolicies:
         """Add a policy; return False if a policy with this name, or with this schema and cell size, already exists.
 
         Raises:
-            NamespaceError: its block groups are too large.
+            NamespaceError: its block groups are too large, or its cells are not positive multiples of 1 KiB
+                (ErasureCodingPolicy's constructor), so no NameNode would load the image.
         """
+        if op.cell_size <= 0 or op.cell_size % _KIBI:
+            raise NamespaceError(
+                f"an erasure coding policy has cells of {op.cell_size} bytes, which is not a multiple of {_KIBI}"
+            )
         units = op.data_units, op.parity_units
         if sum(units) > _MAX_UNITS:
             raise NamespaceError(f"an erasure coding policy has {sum(units)} units, above the maximum {_MAX_UNITS}")

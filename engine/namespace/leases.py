@@ -1,4 +1,4 @@
-"""Files open for write: the FILES_UNDERCONSTRUCTION section."""
+"""Files that are open for writing: the FILES_UNDERCONSTRUCTION section."""
 
 from __future__ import annotations
 
@@ -309,8 +309,8 @@ class Leases:
         path.
 
         FSDirRenameOp removes the leases at the source's path only. The retained lease matters if `source` is open with
-        another lease. If `source` is closed, that lease would only repeat the entry of a file that is later opened at
-        this place by a path with odd slashes.
+        another lease. If `source` is closed, the retained lease has no effect of its own: it would only repeat the
+        entry of a file that is later opened at this place by a path with odd slashes.
         """
         table = self._tree.table
         if not self._tree.hadoop3 and table.marks[row] & LEASED and table.is_under_construction(source):

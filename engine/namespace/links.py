@@ -72,7 +72,7 @@ class ChildLinks:
         return None if number < 0 else self._holders.item(number)
 
     def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
-        """Set the row of a directory's child by name, or `NO_ROW`; a name that was marked as `changed` remains so.
+        """Set the row of a directory's child by name, or `NO_ROW`; a name that was marked as `changed` keeps this mark.
 
         Raises:
             ValueError: the name is longer than any name in an operation.

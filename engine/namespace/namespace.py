@@ -250,9 +250,9 @@ class Namespace:
     def needs_verification(self) -> bool:
         """Whether an image of this namespace must be verified before it is used.
 
-        Verification is required after healing, or if a name in snapshots is still a child, or is in a diff that is
-        newer than the name's last snapshot. If the name of a directory above has an even later last snapshot, a
-        NameNode cannot load the image.
+        Verification is required after healing. It is also required if a name in snapshots is still a child, or is in a
+        diff that is newer than the name's last snapshot. If the name of a directory above has an even later last
+        snapshot, a NameNode cannot load the image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False

@@ -134,7 +134,7 @@ def close(namespace: Namespace, op: CloseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):
-        raise NamespaceError(f"{op.path} is not open for write")
+        raise NamespaceError(f"{op.path} is not open for writing")
     namespace.tree.touch(row)
     table.atime[row] = op.atime
     table.mtime[row] = op.mtime
@@ -167,7 +167,10 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     if not kept or op.truncate_block is None:
         raise NamespaceError(f"{op.src} cannot be truncated to {op.new_length} bytes without a block to recover")
     if table.is_under_construction(row):
-        raise NamespaceError(f"{op.src} is open for write")
+        raise NamespaceError(f"{op.src} is open for writing")
+    if table.block_type[row] == _STRIPED:
+        # Both ways of a truncate make a block under construction, and Hadoop refuses a striped block without locations.
+        raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
     _open_for_write(namespace, row, op.client_name, op.client_machine)
     namespace.see_generation_stamp(op.truncate_block.genstamp)
     last = blocks[kept - 1]
@@ -188,9 +191,6 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         raise NamespaceError(
             f"block {last.block_id} of {op.src} would keep its full length, so there is no block to recover"
         )
-    elif table.block_type[row] == _STRIPED:
-        # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
-        raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
     else:
         namespace.recorder.convert_block(row, kept - 1)
 
@@ -267,7 +267,7 @@ def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:
     table = namespace.table
     row = namespace.file(op.path)
     if not table.is_under_construction(row):
-        raise NamespaceError(f"{op.path} is not open for write")
+        raise NamespaceError(f"{op.path} is not open for writing")
     namespace.tree.touch(row)
     table.client_name[row] = table.intern(op.new_holder)
     namespace.leases.add(row, op.path)

@@ -208,12 +208,16 @@ def rename_snapshot(namespace: Namespace, row: int, old: bytes, new: bytes, mtim
         NamespaceError: see `SnapshotManager.find` and `SnapshotManager.rename`.
     """
     root = int(namespace.table.id[row])
-    if new == old:
-        # The snapshot may even be missing.
+    if new == old and not namespace.hadoop3:
+        # Hadoop 2.7 does not check whether the snapshot exists.
         namespace.snapshots.check_snapshottable(root)
         namespace.ignore()
+        return
+    snapshot = namespace.snapshots.find(root, old)
+    if new == old:
+        namespace.ignore()
     else:
-        _rename_to(namespace, row, namespace.snapshots.find(root, old), new, mtime if are_timed(namespace) else None)
+        _rename_to(namespace, row, snapshot, new, mtime if are_timed(namespace) else None)
 
 
 def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, mtime: int | None) -> None:

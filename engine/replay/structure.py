@@ -38,7 +38,7 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     """Create a symbolic link in the last existing directory of the path, as a NameNode does.
 
-    This directory is the parent, a directory above, or the directory that already exists at the path.
+    This directory is the path's parent, a directory above the parent, or an existing directory at the path.
     """
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)

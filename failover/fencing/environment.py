@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from failover.target import Target, java_address
 from hadoop_common.configuration import Configuration
 from site_config.catalogue import CATALOGUE
-from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
+from site_config.changed_keys import texts
+from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID, RPC_ADDRESS, SERVICERPC_ADDRESS
 
 
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
@@ -17,12 +18,14 @@ def fencing_environment(configuration: Configuration, target: Target) -> dict[st
     Each key appears with `_` for `.`, as before Hadoop 3.5, and with `_` for `.` and `-`, as in Hadoop 3.5. A key that
     is set only for the target's nameservice or NameNode also appears without that suffix.
     """
-    view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)
+    view = {key.name: key.default for key in CATALOGUE if key.default} | texts(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")
+    # with a service RPC address, which is the target's address, clients still use the RPC address
+    clients = view.get(RPC_ADDRESS.name) if view.get(SERVICERPC_ADDRESS.name) else None
     view |= {
         NAMESERVICE_ID.name: target.nameservice,
         HA_NAMENODE_ID.name: target.namenode,
-        DEFAULT_FS.name: f"hdfs://{target.address}",
+        DEFAULT_FS.name: f"hdfs://{clients or target.address}",
     }
     given = {key: value for key, value in view.items() if "=" not in key and "\0" not in key + value}
     found = {re.sub("[.-]", "_", key): value for key, value in given.items()}
@@ -34,11 +37,6 @@ def fencing_environment(configuration: Configuration, target: Target) -> dict[st
         "target_nameserviceid": target.nameservice,
         "target_namenodeid": target.namenode,
     }
-
-
-def _set(configuration: Configuration) -> dict[str, str]:
-    names = configuration.keys()
-    return {name: configuration.get(name, "") for name in names}
 
 
 def _own(view: Mapping[str, str], suffix: str) -> dict[str, str]:

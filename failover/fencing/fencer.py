@@ -108,7 +108,7 @@ class Fencer:
             return FencingOutcome(
                 str(method), False, f"bash cannot find the program {program}, or is not permitted to run it"
             )
-        comma = "; Hadoop 3 treats a comma as the end of the command" if "," in method.command else ""
+        comma = "; Hadoop 3's controllers cannot run a command with a comma" if "," in method.command else ""
         return FencingOutcome(str(method), True, f"bash understands the command, but its effect was not tested{comma}")
 
     def _unknown(self, program: str) -> bool:

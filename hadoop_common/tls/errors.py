@@ -67,7 +67,7 @@ _LABELS = {"WRONG_VERSION_NUMBER": "plain", "HTTP_REQUEST": "plain", "UNEXPECTED
 
 
 def tls_reason(fault: ssl.SSLError) -> str:
-    """Return the reason why a handshake failed or the connection broke."""
+    """Return the reason why a handshake failed or the connection was lost."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         if fault.verify_code in _NO_NAME:
             name = _NAME.search(fault.verify_message)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hadoop_common.configuration import Configuration, local_path
 from hadoop_common.configuration_xml import read_properties
+from hadoop_common.extras import install_hint
 from hadoop_common.quantities import parse_time
 from hadoop_common.regular_file import read_regular
 from hadoop_common.tls.errors import KeyStoreError, TlsSetupError
@@ -124,7 +125,7 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
     except ImportError as fault:
         raise TlsSetupError(
             f"the store {path} cannot be used: the Python package cryptography, which reads it, is not installed",
-            hint="Install it: pip install 'hdfs-checkpointer[tls]'.",
+            hint=install_hint("tls"),
         ) from fault
 
 

@@ -22,6 +22,7 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, Id, Permissions
 
+from hadoop_common.extras import install_hint
 from hadoop_common.tls.material import stores_material
 from hadoop_common.tls.reloading import ClientTls
 from hadoop_common.tls.settings import ClientStores, TlsConfig
@@ -229,7 +230,7 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
         if importlib.util.find_spec(package) is None:
             raise errors.ZooKeeperError(
                 f"a ZooKeeper login by {login.mechanism} needs the Python package {package}, which is not installed",
-                hint=f"Install it: pip install 'hdfs-checkpointer[{extra}]'.",
+                hint=install_hint(extra),
             )
     found: dict[str, Any] = {"mechanism": login.mechanism, "service": login.service}
     if login.mechanism == DIGEST_MD5:

@@ -53,7 +53,7 @@ SSL = ConfigKey(
     "hadoop.zk.ssl.enabled",
     "false",
     OPTIONAL_SWITCH,
-    "Whether connections to ZooKeeper use TLS; if unset, dfs.ha.zkfc.client.ssl.enabled decides.",
+    "Whether connections to ZooKeeper use TLS; if unset, dfs.ha.zkfc.client.ssl.enabled applies.",
     release2=ABSENT,
 )
 CLIENT_SSL = ConfigKey(

@@ -27,7 +27,7 @@ def _per_byte(array: str, seconds: float) -> PythonCost:
 
 
 def _per_inode(inode: float, block: float) -> PythonCost:
-    """Return the cost of work on a table's inodes, in seconds for each inode and each block."""
+    """Return the cost of work on a table's inodes, in seconds per inode and per block."""
 
     def seconds(rows: npt.NDArray[np.void], wanted: npt.NDArray[np.int64]) -> float:
         return wanted.size * inode + int(rows["block_count"][wanted].sum()) * block

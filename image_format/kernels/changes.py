@@ -1,7 +1,7 @@
 """Rows and names that differ from the base image, collected into arrays of the caller.
 
-A backlog of edits can change more inodes than the memory limit allows. Therefore, the arrays are counted first, so that
-the caller's allocator can place them in files, and no kernel sorts: the order follows from one pass over the tables.
+A backlog of edits can change more inodes than the memory limit allows. Therefore, the changes are counted first, so
+that the caller's allocator can place the arrays in files. No kernel sorts: one pass over the tables produces the order.
 """
 
 from __future__ import annotations

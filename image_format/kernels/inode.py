@@ -23,7 +23,7 @@ FEATURES = 2
 UNKNOWN_FIELDS = 4
 """Row flag: the base record has a field that this version does not know."""
 UNDER_CONSTRUCTION = 8
-"""Row flag: the file is open for write."""
+"""Row flag: the file is open for writing."""
 DROPPED = 16
 """Row flag: the inode is deleted."""
 

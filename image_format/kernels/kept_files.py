@@ -1,8 +1,8 @@
 """Numba's files of compiled kernels, protected against stale and damaged code.
 
 A wrong kernel would write a wrong image. The names of data files contain the stamp of the sources, because Numba writes
-an index before its data. The types of the arguments are compared, only one process at a time writes into a folder, and
-a damaged file is treated as missing.
+an index before its data. A loader compares the types of the arguments and treats a damaged file as missing.
+Only one process at a time writes into a folder.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def hash_bytes(seed, buf, start, size):
             at += 1
     mixed = (mixed ^ last) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
-    # A product carries a change only to higher bits, so until now the last bytes have changed few bits.
+    # A multiplication propagates a change only to higher bits. Without this step, the last bytes would affect few bits.
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(32))
 

@@ -35,7 +35,7 @@ _MAX_VALUE_CHARS = 200
 @click.option("--ignore-replay-times", is_flag=True, help="Ignore snapshot times that NameNodes set during replay.")
 @memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_times: bool) -> None:
-    """Compare two images by meaning; exit with code 0 if they are equal, with 1 if they differ.
+    """Compare the contents of two images; exit with code 0 if they are equal, with 1 if they differ.
 
     The comparison ignores the order of records, serial numbers of the string table, and compression. Below a renamed
     directory, and below a deleted directory in a snapshot, the command lists only inodes that have themselves changed.

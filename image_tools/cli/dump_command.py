@@ -19,7 +19,7 @@ from image_tools.cli.memory_options import memory_limited, memory_options
 from image_tools.cli.text_file import check_output, emit
 from image_tools.dump.distribution import MAX_BUCKETS, dump_distribution
 from image_tools.dump.records import ImageRecords
-from image_tools.dump.xml_dump import XmlForm, dump_xml
+from image_tools.dump.xml_dump import XmlForm, dump_xml, form_of
 
 _RELEASES_2 = (XmlForm.RELEASE_2.value, HADOOP_2.version)
 _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
@@ -41,8 +41,7 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
 @click.option(
     "--release",
     type=click.Choice(_RELEASES),
-    help="xml: release of the format (default: the image's release; 2.7 is 2.7.3, 3.x is 3.4.1); delimited: 2.7 or "
-    "3.x (default: 2.7).",
+    help="xml, delimited: release of the format (default: the image's release). 2.7 is 2.7.3, 3.x is 3.4.1.",
 )
 @click.option("--delimiter", default="\t", help="delimited, corruption: column separator (default: tab).")
 @click.option("--header", is_flag=True, help="delimited: print a header row; 3.x always prints it.")
@@ -102,15 +101,21 @@ def command(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
     if max_size // step >= MAX_BUCKETS:
         raise click.BadParameter(f"results in more than {MAX_BUCKETS} ranges up to --max-size", param_hint="--step")
-    newer = release is not None and release not in _RELEASES_2
-    if (storage_policy or ec_policy) and (form != "delimited" or not newer):
-        raise click.UsageError("--storage-policy and --ec-policy need --format delimited --release 3.x.")
+    with_policies = storage_policy or ec_policy
+    if with_policies and form != "delimited":
+        raise click.UsageError("--storage-policy and --ec-policy need --format delimited.")
     check_output(output, path, force=force)
     with (
         memory_limited(memory),
         ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spill_dir) as image,
         ProgressObserver(show=output is not None) as observer,
     ):
+        if release is None:
+            newer = form_of(image.layout_version) is XmlForm.RELEASE_3
+        else:
+            newer = release not in _RELEASES_2
+        if with_policies and not newer:
+            raise click.UsageError("--storage-policy and --ec-policy need the rows of Hadoop 3: add --release 3.x.")
         records = ImageRecords(image, observer.advance)
         _warn(records)
         observer.phase("dump", records.inode_header().numInodes)
@@ -136,7 +141,7 @@ def command(
             case _:
                 named = None if release is None else RELEASES.get(release, HADOOP_3)
                 asked = XmlForm.RELEASE_3 if newer else XmlForm.RELEASE_2
-                pieces = dump_xml(records, asked if release else None, release=named)
+                pieces = dump_xml(records, asked, release=named)
         emit(pieces, output)
 
 

@@ -50,4 +50,4 @@ def command(path: Path, as_json: bool) -> None:
 
 def _inodes(image: ImageFile) -> int | None:
     """Return the inode count in the header of INODE; None if the section is absent."""
-    return INodeSection.FromString(image.first_record("INODE")).numInodes if image.has_section("INODE") else None
+    return image.first_record("INODE", INodeSection).numInodes if image.has_section("INODE") else None

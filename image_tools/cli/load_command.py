@@ -25,6 +25,9 @@ from image_tools.verify.checker import verify_image
 
 _NO_DIGEST = "digest-missing"
 _PIECE = 1 << 20
+_HINT = (
+    "Correct the XML. It lacks names that are not UTF-8; `checkpointer image convert` copies an image with such names."
+)
 
 
 @click.command("load")
@@ -65,7 +68,7 @@ def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) 
                 txid = _load(source, staged, codec_class, observer)
             written = _published(staged, target, txid, source)
     except OSError as fault:
-        hint = hint_for(fault, "Free space there, or check its permissions, then retry.")
+        hint = hint_for(fault, "Check that the directory exists, is writable and has enough space.")
         raise ImageStorageError(f"{target} could not be written: {error_text(fault, target)}", hint=hint) from fault
     content = {"file": str(target), "size": written.size, "md5": written.md5.hex(), "txid": txid, "codec": codec_class}
     if as_json:
@@ -99,7 +102,7 @@ def _published(staged: Path, target: Path, txid: int, source: Path) -> WrittenFi
     findings = verify_image(staged, limit=3).findings
     if findings.severities[Severity.ERROR] > findings.counts[_NO_DIGEST]:
         first = next(each for each in findings.listed if each.code != _NO_DIGEST)
-        raise ImageFormatError(f"a NameNode would not load the image: {first.message}", file=str(source))
+        raise ImageFormatError(f"a NameNode would not load the image: {first.message}", file=str(source), hint=_HINT)
 
     def copy(sink: Sink) -> None:
         with staged.open("rb") as image:

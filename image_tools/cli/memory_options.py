@@ -69,7 +69,8 @@ def memory_bound(command: F) -> F:
 
 
 def memory_limited(memory: int | None) -> AbstractContextManager[None]:
-    """Abort the work in the context if it needs more than `memory` bytes (None: three quarters of the available).
+    """Abort the work in the context if it needs more than `memory` bytes (None: three quarters of the available
+    memory).
 
     Raises:
         OutOfMemoryError: the work exceeded the limit.

@@ -1,3 +1,3 @@
-"""Comparison of two fsimages by meaning, independent of the order of records, string serials and compression."""
+"""Comparison of the contents of two fsimages, independent of the order of records, string serials and compression."""
 
 from __future__ import annotations

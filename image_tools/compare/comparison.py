@@ -1,4 +1,4 @@
-"""Compares two images by meaning, and finds the paths of the differences."""
+"""Compares the contents of two images, and finds the paths of the differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 
 
 class ImageComparison:
-    """Comparison of two images by meaning.
+    """Comparison of the contents of two images.
 
     The comparison ignores the order of records, the numbers of strings and references, compression, unknown sections,
     unknown fields outside NS_INFO, and empty lists of diffs. A missing field has its default value, so images of

@@ -96,7 +96,7 @@ class BookieConnections:
             return
         with self._lock:
             if link.gone:
-                broken = BookKeeperError(f"the connection to {bookie} broke")
+                broken = BookKeeperError(f"the connection to {bookie} was lost")
                 self._failed += [(hear, broken) for _, hear in requests]
                 self._wake()
                 return

@@ -75,7 +75,7 @@ def replaced(
     need = len(broken)
     if len(fresh) + len(again) < need:
         out = ", ".join(ensemble[index] for index in sorted(broken))
-        raise NotEnoughBookiesError(f"{out} failed, and of the writable bookies {_listed(free)} are unused")
+        raise NotEnoughBookiesError(f"{out} failed, and only {_listed(free)} of the writable bookies are unused")
     chosen = choose(fresh, min(need, len(fresh)))
     chosen += choose(again, need - len(chosen))
     spare = iter(chosen)

@@ -131,7 +131,7 @@ def format_metadata(metadata: LedgerMetadata) -> bytes:
         LedgerMetadataError: the value would lose fields of another release.
     """
     if metadata.foreign:
-        raise LedgerMetadataError("the metadata have unknown fields, so they cannot be changed")
+        raise LedgerMetadataError("the metadata has unknown fields, so it cannot be changed")
     head = _HEADER + b"%d\n" % metadata.version
     if metadata.version == 1:
         return head + _format_lines(metadata)

@@ -16,7 +16,7 @@ The writer is open, closing or closed, or has failed permanently.
 Faults that cannot occur, with the reasons:
 
 - Loss of an acknowledged entry: an ack quorum has the entry on disk, and a recovery asks enough bookies to reach at
-least one bookie of this quorum.
+  least one bookie of this quorum.
 - An acknowledgement of an entry that a recovery has already found missing: fewer bookies than an ack quorum remain
   unfenced, and the first FENCED response stops the writer, regardless of all other responses.
 - A response of a replaced bookie that counts for its replacement: every request records the turn of its position in the

@@ -5,8 +5,8 @@
     3. After the newest reported LAC, each entry is read from any bookie that has it, and written to its whole write
        set. The search ends at the first entry that so many bookies lack that the entry cannot have been acknowledged.
        These reads also fence the bookies. A bookie that fails during recovery is replaced for writing, but may still be
-       asked for the writer's entries. After a replacement, the LAC in written entries no longer increases: another
-       recovery must write these entries again, because it does not learn of the replacement before the close.
+       asked for the writer's entries. After a replacement, the LAC in written entries no longer increases. Another
+       recovery does not learn of the replacement before the close, and must therefore write these entries again.
     4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. If several recoveries
        run, one recovery succeeds, and the other recoveries use its result.
 

@@ -64,7 +64,7 @@ def command(
         pieces = dump_json(ops, layout_version) if form == "json" else dump_xml(ops, layout_version, dialect)
         if output is None:
             for piece in pieces:
-                click.echo(piece, nl=False)
+                click.echo(piece.encode(), nl=False)
         else:
             _write(output, pieces, force)
 

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -31,9 +32,11 @@ class _Edits(click.ParamType["Path | str"]):
     name = "edits"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
-        if isinstance(value, str) and uri_scheme(value) not in ("", "file"):
-            return value
-        path: Path = EXISTING_FILE.convert(value.removeprefix("file://"), param, ctx)
+        if isinstance(value, str) and (scheme := uri_scheme(value)):
+            if scheme != "file":
+                return value
+            value = unquote(urlsplit(value).path)
+        path: Path = EXISTING_FILE.convert(value, param, ctx)
         return path
 
 

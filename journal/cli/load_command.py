@@ -49,7 +49,7 @@ def command(
     not contain the xattrs and the storage policy of OP_ADD, so they are lost.
 
     \b
-    Example: checkpointer edits load --format xml edits.xml /data/nn/current
+    Example: checkpointer edits load --format xml edits.xml /tmp/edits_0000000000000000001-0000000000000000042
 
     Exit codes: 0 done, 4 INPUT is not an edit log, 5 unknown layout, 6 OUTPUT exists or cannot be written
     """

@@ -95,6 +95,9 @@ class Attributes(NamespaceOperations):
 
     def _check_xattrs(self, xattr: XAttr) -> None:
         if xattr.namespace not in (XAttrNamespace.USER, XAttrNamespace.TRUSTED):
-            raise OperationRefusedError(f"extended attribute {xattr.name} is in a namespace reserved for HDFS")
+            name = f"{XAttrNamespace(xattr.namespace).name.lower()}.{xattr.name}"
+            raise OperationRefusedError(
+                f"{name} cannot be changed: the stub changes only attributes user.* and trusted.*"
+            )
         if not ops.SetXAttrOp.present_in(self._transactions.layout_version):
             raise OperationRefusedError(f"layout {self._transactions.layout_version} has no extended attributes")

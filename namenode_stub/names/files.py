@@ -330,7 +330,7 @@ class Files(NamespaceOperations):
     def _open(self, path: str) -> int:
         row = existing(self._namespace, path)
         if not self._namespace.table.is_under_construction(row):
-            raise OperationRefusedError(f"{path} is not open for write")
+            raise OperationRefusedError(f"{path} is not open for writing")
         return row
 
     # ---- leases ------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def _print(report: NamespaceReport, kind: str) -> None:
             echo(line)
         return
     printed.set(True)
-    click.echo(_as_text(report, kind), nl=kind != "prometheus")
+    click.echo(_as_text(report, kind).encode(), nl=kind != "prometheus")
 
 
 def _write(report: NamespaceReport, kind: str, path: Path) -> str:

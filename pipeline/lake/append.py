@@ -31,7 +31,7 @@ from pipeline.lake.lake import (
     namespace_of,
 )
 from pipeline.lake.ranges import TxidRange, holes, subtract
-from pipeline.lake.set_back import COMPARED, check_edits, check_image, check_namespace
+from pipeline.lake.set_back import COMPARED, check_edits, check_image, check_namespace, check_namespace_of_edits
 from pipeline.lake.upkeep import join_files
 from pipeline.lake.writing import EditsJob, ImageTablePart, LakeFileWriter, write_edits, write_image_parts
 from pipeline.source_files import SourceFile, SourceKind
@@ -95,8 +95,8 @@ def append_image(
 
     Raises:
         SourceFileError: no image was found.
-        LakeError: the lake cannot be read or written, the NameNode was set back, or the image belongs to another
-            namespace than its cluster in the lake.
+        LakeError: the lake cannot be read or written, the NameNode was set back, or the image does not belong to the
+            namespace of its cluster in the lake.
         ImageFormatError: the image is damaged.
     """
     options = options or ImageOptions()
@@ -107,7 +107,7 @@ def append_image(
     if (cluster, found.txid) in {(each.cluster, each.txid) for each in known}:
         return None
     found = replace(found, cluster=cluster, time=found.time if options.time is None else options.time)
-    check_image(found, known)
+    check_image(found, known, is_time_of_file=options.time is None)
     staged = files_for_tasks(context, found.path, SourceKind.IMAGE)
     check_namespace(found, staged[0].on_driver())
     names = [name for name in IMAGE_TABLES if name in options.tables and name != _LAST] + [_LAST]
@@ -216,11 +216,13 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
 
     Raises:
         SourceFileError: `edits` does not exist.
-        LakeError: the lake cannot be read or written, or the NameNode was set back.
+        LakeError: the lake cannot be read or written, the NameNode was set back, or the edits belong to another
+            namespace than their cluster in the lake.
     """
     segments, stored = find_segments(context, edits)
     table = edits_table(root)
     cluster = choose_cluster(cluster, stored, _clusters(root))
+    check_namespace_of_edits(edits, stored, cluster)
     added: list[TxidRange] = []
     taken = edits_in(table).get(cluster, [])
     _check_history(context, table, cluster, segments, taken)

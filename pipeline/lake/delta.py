@@ -29,6 +29,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from hadoop_common.durable import fsync_directory, fsync_file
+from hadoop_common.file_faults import FULL_DISK_HINT
 from pipeline import source_files
 from pipeline.errors import LakeConflictError, LakeError
 from pipeline.source_files import is_local
@@ -298,5 +299,5 @@ def lake_errors(where: str) -> Iterator[None]:
         reason = " ".join(_COLOUR.sub("", str(error)).split())
         hint = "Check the path, its permissions, and the settings of its file system (for hdfs:// HADOOP_CONF_DIR)."
         if os.strerror(errno.ENOSPC) in reason:
-            hint = "Free space on its disk, then try again."
+            hint = FULL_DISK_HINT
         raise LakeError(f"{where}: {reason}", hint=hint) from error

@@ -20,8 +20,12 @@ from pipeline.tables.edits import EDITS
 IMAGES = "images"
 CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
 """A cluster's name, which is part of paths in the lake."""
-_CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
-"""Form of the names that `pipeline.lake.inputs.cluster_of` returns."""
+_CLUSTER_OF_VERSION = re.compile(r".+\.([0-9]{6,10})")
+"""Form of the names that `pipeline.lake.inputs.cluster_of` returns.
+
+A cluster id may be any text. A namespace id is a random number of 31 bits, so a user chose a name with fewer digits,
+such as `prod.2`.
+"""
 DEFAULT_CLUSTER = "default"
 """Name of a cluster whose VERSION file is unknown."""
 

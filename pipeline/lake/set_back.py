@@ -15,6 +15,7 @@ from image_format.reader import ImageFile
 from pipeline.errors import LakeError
 from pipeline.lake.inputs import LakeImage
 from pipeline.lake.lake import ImageInLake, namespace_of
+from pipeline.source_files import is_local
 
 COMPARED = ("txid", "op", "inode_id", "time")
 """Columns of edits that distinguish two histories; two histories seldom contain the same times in milliseconds."""
@@ -23,17 +24,33 @@ _HINT = (
 )
 
 
-def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:
-    """Raise LakeError if an image of the same cluster is older than `image` but has a larger txid."""
+def check_image(image: LakeImage, known: Iterable[ImageInLake], *, is_time_of_file: bool) -> None:
+    """Raise LakeError if an image of the same cluster is older than `image` but has a larger txid.
+
+    Args:
+        is_time_of_file: whether the time of `image` is its file's modification time.
+    """
     time = datetime.fromtimestamp(image.time / 1000, UTC)
+    doubt, remedy = "one of the two times is wrong", ""
+    if is_time_of_file:
+        doubt, remedy = (
+            "the file's modification time is wrong",
+            f" If this time is that of a copy, {_set_time(image.path)}",
+        )
     for each in known:
         if each.cluster == image.cluster and each.txid > image.txid and each.time < time:
             raise LakeError(
                 f"{image.path} of {time:%Y-%m-%dT%H:%M:%SZ} is newer than image {each.txid} of the lake"
                 f" ({each.time:%Y-%m-%dT%H:%M:%SZ}), but its transaction id is smaller: the NameNode was set back, or"
-                " the file's modification time is wrong",
-                hint=f"{_HINT} If the time is that of a copy, set the original time: `touch -d TIME {image.path}`.",
+                f" {doubt}",
+                hint=_HINT + remedy,
             )
+
+
+def _set_time(path: str) -> str:
+    if is_local(path):
+        return f"set the original time: `touch -d TIME {path}`."
+    return "append a local copy that has the original time (`touch -d TIME COPY`)."
 
 
 def check_namespace(image: LakeImage, file: Path) -> None:
@@ -42,16 +59,28 @@ def check_namespace(image: LakeImage, file: Path) -> None:
     Args:
         file: the image on the driver's disk.
     """
-    expected = namespace_of(image.cluster)
-    if not expected:
-        return
-    with ImageFile.open(file, verify_md5=False) as opened:
-        found = str(opened.ns_info().namespaceId)
-    if found != expected:
+    if namespace_of(image.cluster):
+        with ImageFile.open(file, verify_md5=False) as opened:
+            _compare_namespaces(image.path, str(opened.ns_info().namespaceId), image.cluster)
+
+
+def check_namespace_of_edits(edits: str, stored: str, cluster: str) -> None:
+    """Raise LakeError if the namespace id of edits is not the id in the name of the cluster that receives the edits.
+
+    Args:
+        edits: location of the edits.
+        stored: cluster in the VERSION file next to the edits, "" if there is none.
+    """
+    if stored:
+        _compare_namespaces(edits, stored.rpartition(".")[2], cluster)
+
+
+def _compare_namespaces(path: str, found: str, cluster: str) -> None:
+    expected = namespace_of(cluster)
+    if expected and found != expected:
         raise LakeError(
-            f"{image.path} belongs to namespace {found}, but the cluster {image.cluster} of the lake to namespace "
-            f"{expected}",
-            hint="Append the image to another lake, or name its cluster with --cluster.",
+            f"{path} belongs to namespace {found}, but the cluster {cluster} of the lake to namespace {expected}",
+            hint="Append it to another lake, or in a separate run with the name of its cluster: --cluster.",
         )
 
 

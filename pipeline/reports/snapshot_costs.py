@@ -145,9 +145,9 @@ def _add_special_files(host: HostImage, views: SnapshotViews, kept: KeptSpace) -
     slots = host.index.slots_of(views.files)
     files, slots = views.files[slots >= 0], slots[slots >= 0]
     read, policies = _columns(host, slots), policies_of(ImageRecords(host.image).erasure_coding())
+    in_tree = host.in_tree(slots)
     for at, view in enumerate(views.inodes(files)):
-        slot = int(slots[at])
-        is_current = bool(host.in_tree(range(slot, slot + 1))[0])
+        slot, is_current = int(slots[at]), bool(in_tree[at])
         if not is_current:
             kept.add((view,), 1, 0, 0)
         diffs = views.diffs_of_file(int(files[at]), view)

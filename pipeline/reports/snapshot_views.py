@@ -121,18 +121,18 @@ class SnapshotViews:
         gone.append(np.stack([self._referred[held], -holders[held], ends[held], held]))
         rows = np.concatenate(gone, axis=1)
         places = _Places(*rows[:, np.argsort(rows[0], kind="stable")])
-        special = [np.array(with_blocks, np.int64), self._outside(with_lengths), self._with_other_factor(copies)]
+        special = [
+            np.array(with_blocks, np.int64),
+            self._outside(np.array(with_lengths, np.int64)),
+            self._with_other_factor(copies),
+        ]
         return places, np.unique(np.concatenate(special))
 
-    def _outside(self, ids: list[int]) -> Ids:
-        """Return the inodes outside of the current tree."""
-        slots = self._host.index.slots_of(np.array(ids, np.int64)).tolist()
-        outside = [
-            inode_id
-            for inode_id, slot in zip(ids, slots, strict=True)
-            if slot >= 0 and not self._host.in_tree(range(slot, slot + 1))[0]
-        ]
-        return np.array(outside, np.int64)
+    def _outside(self, ids: Ids) -> Ids:
+        """Return the inodes of the image that are outside of the current tree."""
+        slots = self._host.index.slots_of(ids)
+        ids, slots = ids[slots >= 0], slots[slots >= 0]
+        return ids[~self._host.in_tree(slots)]
 
     def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
         """Return the files whose replication factor differs from the factor of a copy (id, factor) in a diff."""
@@ -253,9 +253,9 @@ class SnapshotViews:
 
         A snapshot has the length of the first diff, from that snapshot on, and the blocks of the first such diff that
         contains blocks (INodeFile.getBlocks). It has the replication factor of the first such diff that contains a copy
-        of the inode (AbstractINodeDiffList.getSnapshotINode). If the snapshots with the blocks of a later diff, or of
-        the inode, are deleted, an earlier snapshot keeps only the blocks up to its length (FileDiff.setBlocks,
-        FileWithSnapshotFeature.collectBlocksAndClear). A renamed inode keeps its own blocks.
+        of the inode (AbstractINodeDiffList.getSnapshotINode). If the blocks belong to a later diff or to the inode, and
+        the snapshots with these blocks are deleted, an earlier snapshot keeps only the blocks up to its length
+        (FileDiff.setBlocks, FileWithSnapshotFeature.collectBlocksAndClear). A renamed inode keeps its own blocks.
         """
         found = RecordedBlocks([], [])
         rest = without_copy = view

@@ -206,7 +206,7 @@ BLOCKS = Table(
             "bytes",
         ),
         Column(
-            "under_construction", pa.bool_(), "Whether the file is open for write.", f"{_FILE}.fileUC", nullable=False
+            "under_construction", pa.bool_(), "Whether the file is open for writing.", f"{_FILE}.fileUC", nullable=False
         ),
     ),
 )
@@ -277,7 +277,7 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files open for write, one row each. A file has a lease entry, the under-construction feature in its record, or "
+    "Files open for writing, one row each. A file has a lease entry, the under-construction feature in its record, or "
     "both. A file with only one of the two is normal only if it is in a snapshot and was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),

@@ -17,6 +17,7 @@ from archive.moments import moments, view_of
 from checkpointer.merging.offline import merge_directory, plan_directory
 from engine.merge import merge
 from engine.settings import MergeSettings
+from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name, inprogress_name, segment_name
 from hadoop_common.storage_info import ForeignDirectoryError
@@ -214,7 +215,9 @@ def test_image_after_an_upgrade_is_not_called_damaged(archive: Archive, tmp_path
     (added,) = add_directory(archive, nn).images
     assert added.txid == before
     assert moments(view_of(archive.catalogue(), MAIN)) == [range(BASE_TXID, last + 1)]
-    report = check_archive(archive)
-    check_images(archive, tmp_path, MergeSettings(), report)
+    report, observer = check_archive(archive), ProgressObserver(show=False)
+    with mock.patch.object(observer, "phase") as phase:
+        check_images(archive, tmp_path, MergeSettings(), report, observer)
+    assert [each.args[0] for each in phase.call_args_list] == ["load", "replay", "save"]
     assert "upgrade" in report.images[added.name]
     assert report.sound

@@ -63,6 +63,22 @@ def test_deleted_files_counted_for_each_operation(places: LaterPlaces, ops: list
     assert lost(places, *ops) == expected
 
 
+def test_deep_paths(tmp_path: Path) -> None:
+    """HDFS allows 999 levels, and a directory that is moved can become deeper."""
+    builder = ImageBuilder(HADOOP3)
+    builder.directory("/top")
+    path = ""
+    for _ in range(1200):
+        path += "/d"
+        builder.directory(path)
+    builder.file(f"{path}/f")
+    builder.file(f"{path}/g")
+    with ImageFile.open(builder.save(tmp_path), verify_md5=False) as image:
+        places = LaterPlaces(MomentBrowser(image))
+        ops = [delete(f"{path}/f"), rename(f"{path}/g", f"{path}/h"), rename("/d/d", "/top/d"), delete("/top")]
+        assert lost(places, *ops) == [1, 0, 0, 1]
+
+
 def test_later_inodes_are_not_kept_in_memory(places: LaterPlaces) -> None:
     for number in range(100):
         assert lost(places, rename(f"/t/tmp-{number}", f"/d/{number}"), delete(f"/d/{number}")) == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from archive.errors import NoSuchMomentError
 from archive.moments import view_of
 from archive.removals import archived_removal
 from archive.restoring import txid_at
+from hadoop_common.cli.progress import ProgressObserver
 from journal.ops import AllowSnapshotOp, CreateSnapshotOp
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
@@ -65,6 +67,24 @@ def test_time_after_the_newest_edits_is_warned_about(
     assert not caplog.messages
     assert txid_at(archive, view, 9500, folder) == deleted + 2
     assert "changes before the given time may be missing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("drill",), ["load", "replay", "save", "load"]),
+        (("diff", "101", "102"), ["load", "replay", "save", "load", "replay", "save", "compare"]),
+    ],
+    ids=["drill", "diff"],
+)
+def test_commands_that_restore_show_each_phase(
+    deletion_by_mistake: tuple[Archive, Path, int], command: tuple[str, ...], expected: list[str]
+) -> None:
+    _, folder, deleted = deletion_by_mistake
+    words = (*command, *(("--txid", str(deleted)) if command == ("drill",) else ()))
+    with mock.patch.object(ProgressObserver, "phase") as phase:
+        assert run_cli("archive", *words, "--archive", folder / "archive").code in (0, 1)
+    assert [each.args[0] for each in phase.call_args_list] == expected
 
 
 def test_restore_reports_later_transactions_and_the_difference(deletion_by_mistake: tuple[Archive, Path, int]) -> None:

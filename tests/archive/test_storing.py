@@ -70,7 +70,7 @@ def test_hadoop_3_operations_in_a_hadoop_2_log_are_archived_with_a_warning(
         assert not caplog.messages
         assert part_of(written(tmp_path, ops, HADOOP2)).last == len(ops)
     (message,) = caplog.messages
-    assert "a restore cannot replay it" in message
+    assert "archived an operation that a restore cannot replay" in message
     assert "txid 2" in message
     assert "; next: The bytes are as they were written" in message
 

@@ -55,13 +55,13 @@ def test_ratios_are_medians_of_each_rounds_ratio() -> None:
 def test_the_page_has_a_row_for_each_part() -> None:
     page = markdown([WITH_HADOOP], "a machine", "results.svg")
     assert "medians of 3 rounds" in page
-    assert "| Hadoop 2.7.3 | whole | 90.000 | 90.000 | 0 | 60.00 | 20.0 |" in page
+    assert "| Hadoop 3.5.0 | whole | 90.000 | 90.000 | 0 | 60.00 | 20.0 |" in page
     assert "Replay: 1,000 transactions/s, Hadoop 67. Hadoop took 20.0 times as long with 10.0 times the memory." in page
 
 
 def test_without_hadoop_results_hadoop_is_not_shown() -> None:
     alone = result({"floor": floor(1), "ours": run(1, 10)})
-    assert "Hadoop 2.7.3" not in markdown([alone], "a machine", "results.svg") + chart([alone])
+    assert "Hadoop 3.5.0" not in markdown([alone], "a machine", "results.svg") + chart([alone])
     json.dumps(numbers(alone))
 
 

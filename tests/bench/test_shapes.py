@@ -53,9 +53,9 @@ def test_the_heavy_snapshots_shape_has_many_diffs(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.interop
 @EVERY_SHAPE
-def test_our_merge_equals_hadoops(hadoop: Hadoop, tmp_path: Path, label: str) -> None:
+def test_our_merge_equals_hadoops(hadoop_3: Hadoop, tmp_path: Path, label: str) -> None:
     image = make_shape(tmp_path / "ours", SHAPES[label], FILES, TRANSACTIONS)
-    saved = hadoop.load_and_save(image, image.parent / "VERSION")
+    saved = hadoop_3.load_and_save(image, image.parent / "VERSION")
     assert differences(image, saved) == []
     _, theirs = merge_by_hadoop(image.parent, tmp_path / "hadoop", "512m")
     ours = merge_directory(plan_directory(tmp_path / "ours")).saved.paths[0]

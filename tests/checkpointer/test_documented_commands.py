@@ -14,8 +14,10 @@ from checkpointer.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-_IN_TEXT = re.compile(r"`(checkpointer [a-z][^`]*)`")
-_IN_BLOCK = re.compile(r"^ *(?:runuser -u hdfs -- )?(checkpointer [a-z][^#\n]*)", re.MULTILINE)
+# after other words, such as `sudo -u hdfs`, the program has options or arguments, unlike the word "checkpointer"
+_WORDS = r"(?:sudo |runuser |ExecStart=)?(?:(?:-[\w-]+|hdfs|env|\w+=\S+) +)*(?:/\S+/)?"
+_IN_TEXT = re.compile(rf"`{_WORDS}(checkpointer [a-z][^`]*)`")
+_IN_BLOCK = re.compile(rf"^ *(?:[^#\n]* && )?{_WORDS}(checkpointer [a-z][^#\n]*)", re.MULTILINE)
 
 
 def shown_commands(text: str) -> Iterator[list[str]]:
@@ -45,6 +47,22 @@ def test_shown_commands_exist() -> None:
     shown = [(page.name, words) for page in PAGES for words in shown_commands(page.read_text())]
     assert len(shown) > 200
     assert [(page, words, missing) for page, words in shown if (missing := missing_words(words))] == []
+
+
+def test_a_command_is_found_after_other_words() -> None:
+    before = (
+        "",
+        "  /opt/x/bin/",
+        "sudo -u hdfs ",
+        "sudo ",
+        "cd / && runuser -u hdfs -- env A=b /opt/bin/",
+        "ExecStart=/opt/",
+    )
+    shown = "".join(f"{words}checkpointer status --conf a  # text\n" for words in before)
+    assert list(shown_commands(f"`sudo checkpointer a`\n```\n{shown}The checkpointer reads\n```\n")) == [
+        ["a"],
+        *[["status", "--conf", "a"]] * len(before),
+    ]
 
 
 def test_a_missing_command_or_option_is_found() -> None:

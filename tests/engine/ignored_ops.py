@@ -128,10 +128,12 @@ IGNORED: Sequence[Ignored] = (
     Ignored(
         "of nothing to the same name",
         ops.RenameSnapshotOp(snapshot_root="/s", snapshot_old_name="none", snapshot_new_name="none"),
+        layouts=_2,
     ),
     Ignored(
         "of nothing of the root, where it is not allowed, to the same name",
         ops.RenameSnapshotOp(snapshot_root="/", snapshot_old_name="none", snapshot_new_name="none"),
+        layouts=_2,
     ),
     Ignored("without entries", ops.SetAclOp(src="/d", acl_entries=())),
     Ignored("of a directory without", ops.SetXAttrOp(src="/d", xattrs=())),

@@ -33,7 +33,7 @@ def _features_mark(buf, offset):
 
 
 def with_features(builder: ImageBuilder) -> ImageBuilder:
-    """Add directories and files with an ACL, xattrs, or both to `base`; one of the files is open for write."""
+    """Add directories and files with an ACL, xattrs, or both to `base`; one of the files is open for writing."""
     entries = [builder.acl_entry(0, 0, 6, "bob"), builder.acl_entry(1, 0, 5)]
     defaults = [builder.acl_entry(kind, 1, 5) for kind in range(4)]
     for name in KINDS:

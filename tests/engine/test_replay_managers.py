@@ -263,6 +263,10 @@ def test_erasure_coding_policies(tmp_path: Path) -> None:
     assert 64 in policies(merged(source, policy("rs", data=14)))
     with pytest.raises(ReplayError, match="txid 101: an erasure coding policy has 17 units"):
         merged(source, policy("rs", data=15))
+    for size in (0, -1024, 1025):
+        # A NameNode does not load an image with such a policy.
+        with pytest.raises(ReplayError, match=f"txid 101: an erasure coding policy has cells of {size} bytes"):
+            merged(source, policy("rs", cell_size=size))
 
 
 def test_built_in_policy_of_a_later_release_is_preserved_or_refused(tmp_path: Path) -> None:

@@ -253,6 +253,19 @@ def test_unreachable_namenode_is_fenced_by_the_configured_methods(
     assert scene.controller.fencings == {("rpc", "failed"): 2, ("shell", "failed"): 2}
 
 
+def test_observer_is_not_fenced(scene: Scene) -> None:
+    """An observer refuses requests of controllers (HDFS-14961), but is not active."""
+    scene.other.state = OBSERVER
+    refusal = "Request from ZK failover controller at 127.0.0.1 denied since the namenode is in Observer state."
+    scene.other.refusals[STANDBY] = AccessControlError(refusal)
+    scene.controller.fence_old_active(scene.crumb("nn2"))
+    (tried,) = scene.controller.facts()["lastFencing"]["tried"]
+    assert (tried["method"], tried["worked"]) == ("rpc", True)
+    scene.other.state = ACTIVE
+    with pytest.raises(HdfsError, match="cannot be fenced"):
+        scene.controller.fence_old_active(scene.crumb("nn2"))
+
+
 def test_own_namenode_is_not_fenced(scene: Scene) -> None:
     """Hadoop compares bytes, and would fence a NameNode that is recorded by its address."""
     target = scene.settings.own

@@ -282,7 +282,7 @@ def test_missing_ssh_client_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ("command", "works", "reason"),
     [
         ("touch {}", True, "not tested"),
-        ("touch {}, then more", True, "Hadoop 3 treats a comma"),
+        ("touch {}, then more", True, "Hadoop 3's controllers cannot run a command with a comma"),
         ("$HOME/off", True, "not tested"),
         ("A=1 touch {}", True, "not tested"),
         ("/no/such/program $target_host", False, "no program /no/such/program"),
@@ -308,8 +308,18 @@ def test_host_names_and_addresses_as_in_java() -> None:
 
 
 def test_fencing_environment_contains_every_configuration_key() -> None:
-    given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z"})
+    circle = {"my.a": "${my.b}", "my.b": "${my.a}"}
+    given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z", **circle})
     found = fencing_environment(given.configuration, given.others[0])
     assert found["dfs_strange-key_of_mine"] == found["dfs_strange_key_of_mine"] == "x"
     assert found["dfs_only"] == found["dfs_only_ns1_nn2"] == "z"
     assert "with=sign" not in found
+    # variables that refer to each other must not prevent fencing
+    assert found["my_a"] == ""
+
+
+def test_default_file_system_of_a_fencing_command_is_the_address_of_clients() -> None:
+    """Hadoop's controllers derive it from dfs.namenode.rpc-address (NameNode.initializeGenericKeys)."""
+    given = settings(more={"dfs.namenode.servicerpc-address.ns1.nn2": f"{HERE}:9020"})
+    found = fencing_environment(given.configuration, given.others[0])
+    assert (found["fs_defaultFS"], found["target_port"]) == (f"hdfs://{HERE}:2", "9020")

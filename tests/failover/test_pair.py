@@ -212,8 +212,10 @@ def test_other_users_may_not_request_failovers(pair: Pair) -> None:
     with pair.client("nn1", user="mallory") as client:
         with pytest.raises(AccessControlError, match="mallory"):
             client.cede_active(1000)
-        with pytest.raises(AccessControlError):
+        with pytest.raises(AccessControlError) as refusal:
             client.graceful_failover()
+    # a superuser of HDFS is refused too
+    assert "dfs.cluster.administrators" in refusal.value.hint
 
 
 def test_cede_active_until_it_is_revoked(pair: Pair) -> None:

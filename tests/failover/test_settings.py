@@ -12,6 +12,7 @@ from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import BreadcrumbError, last_active
 from failover.errors import UnresolvedHostsError
 from failover.settings import FailoverSettings
+from hadoop_common.access import AccessControl, Caller, Right
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.exit_codes import ExitCode
 from tests.failover.failover_support import HERE, properties, settings, settings_of
@@ -106,6 +107,16 @@ def test_own_nameservice_is_found_by_its_addresses() -> None:
 def test_configuration_errors(more: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         settings_of(properties(PORTS, "nn1") | more)
+
+
+def test_administrators_and_members_of_their_groups_may_request_failovers() -> None:
+    rules = settings(PORTS, more={"dfs.cluster.administrators": "alice ops"}).access
+    control = AccessControl(rules, groups_of=lambda user: frozenset({"ops"} if user == "oscar" else ()))
+    allowed = {
+        user: control.check(Caller(HERE, (user,)), Right.CHANGE, "gracefulFailover").allowed
+        for user in ("alice", "oscar", "mallory", "ops")
+    }
+    assert allowed == {"alice": True, "oscar": True, "mallory": False, "ops": False}
 
 
 def test_empty_fencing_methods_differ_from_missing_ones() -> None:

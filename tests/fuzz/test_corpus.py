@@ -19,6 +19,9 @@ SMALL = 300 * 1024
 _SEEDS = 60
 """The quick tier tries fewer seeds, because most seeds are recorded images, which other tests read and merge."""
 
+_WITH_KERNELS = {"codecs", "http", "image", "merge"}
+"""Targets whose inputs reach kernels, which the fuzzer runs in their Python forms."""
+
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_the_corpus_gives_typed_errors_or_correct_results(name: str) -> None:
@@ -47,3 +50,4 @@ def test_the_fuzzer_runs_in_an_environment_with_only_its_libraries(name: str, tm
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
+    assert bool(done.stdout.split()) == (name in _WITH_KERNELS)

@@ -1,5 +1,5 @@
 """`python -m tests.fuzz.without_atheris TARGET`: `python -m tests.fuzz` with a stand-in for atheris, which checks the
-corpus and a few mutated inputs.
+corpus and a few mutated inputs, and prints the names of the kernels that ran in their Python forms.
 
 The process contains only the libraries of the fuzzer's environment (`make fuzz`).
 """
@@ -42,11 +42,13 @@ class _Fuzzer(ModuleType):
         super().__init__("atheris")
         self._check: Callable[[bytes], None] = lambda data: None
         self._inputs: list[bytes] = []
+        self.instrumented: list[str] = []
 
     def instrument_imports(self, **_: Any) -> nullcontext[None]:
         return nullcontext()
 
     def instrument_func(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.instrumented.append(function.__name__)
         return function
 
     def Mutate(self, data: bytes, size: int) -> bytes:  # noqa: N802 - a name of atheris
@@ -68,7 +70,8 @@ if __name__ == "__main__":
     for name in absent_modules():
         # the import of such a module fails
         sys.modules[name] = None  # type: ignore[assignment]
-    sys.modules["atheris"] = _Fuzzer()
+    fuzzer = sys.modules["atheris"] = _Fuzzer()
     from tests.fuzz.__main__ import main
 
     main()
+    print(*fuzzer.instrumented)

@@ -1,10 +1,12 @@
-"""Addresses as text."""
+"""Addresses as text, and addresses of this host."""
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from hadoop_common.addresses import host_port, reachable_here, uri_scheme, without_password
+from hadoop_common.addresses import host_port, is_local, is_this_host, reachable_here, uri_scheme, without_password
 from hadoop_common.configuration import Configuration
 from hadoop_common.secret_values import HIDDEN, shown_value
 from site_config.archive_settings import DIR
@@ -70,3 +72,37 @@ def test_ipv6_address_is_written_in_brackets() -> None:
 )
 def test_a_server_on_all_addresses_answers_on_loopback(listens: str, answers: str) -> None:
     assert reachable_here(listens) == answers
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "::1"])
+def test_a_loopback_address_belongs_to_this_host(host: str) -> None:
+    assert is_local(host)
+    assert is_this_host(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_server_on_a_wildcard_address_is_local(host: str) -> None:
+    assert is_local(host)
+
+
+def test_the_outgoing_address_belongs_to_this_host() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no route")
+        address = probe.getsockname()[0]
+    assert is_local(address)
+    assert is_this_host(address)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "no-such-host.invalid", "a" * 300, ""])
+def test_a_remote_or_unknown_host_is_not_this_host(host: str) -> None:
+    assert not is_local(host)
+    assert not is_this_host(host)
+
+
+def test_an_address_to_which_this_host_may_bind_can_belong_to_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """net.ipv4.ip_nonlocal_bind, which keepalived needs, permits a bind to any address."""
+    monkeypatch.setattr(socket.socket, "bind", lambda own, address: None)
+    assert not is_local("192.0.2.1")

@@ -271,6 +271,14 @@ def test_final_property_of_core_site_is_applied(tmp_path: Path) -> None:
     assert _load(tmp_path, _p(_PERIOD, "600", _FINAL), _p(_PERIOD, "700")).get(_PERIOD) == "600"
 
 
+def test_file_of_the_routers_overrides_hdfs_site(tmp_path: Path) -> None:
+    """NameNodes of Hadoop 3.3.6 and 3.5.0 also read this file, which is next to `hdfs-site.xml`."""
+    (tmp_path / "hdfs-rbf-site.xml").write_text(_conf(_p(_PERIOD, "900"), _p(_SERVICES, "ns2")))
+    found = _load(tmp_path, "", _p(_PERIOD, "700") + _p(_SERVICES, "ns1", _FINAL))
+    assert (found.get(_PERIOD), found.get(_SERVICES)) == ("900", "ns1")
+    assert found.source(_PERIOD) == str(tmp_path / "hdfs-rbf-site.xml")
+
+
 def test_key_of_one_namenode_is_applied_in_core_site(tmp_path: Path) -> None:
     key = "dfs.namenode.http-address.ns1.nn1"
     assert _load(tmp_path, _p(key, "host:1"), "").get(key) == "host:1"

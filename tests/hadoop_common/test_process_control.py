@@ -61,3 +61,30 @@ def test_process_ends_even_if_a_part_of_it_hangs(work: str, code: int, message: 
         finally:
             running.kill()
     assert (running.returncode, message in reported) == (code, True), reported
+
+
+def test_sigquit_prints_the_stacks_of_all_threads() -> None:
+    """Operators send this signal to Hadoop's daemons, which then continue."""
+    work = """
+def waiting_for_the_disk():
+    hang.acquire()
+
+threading.Thread(target=waiting_for_the_disk, daemon=True).start()
+with Control(30.0) as control:
+    print("begun", flush=True)
+    control.wait_for_stop()
+"""
+    command = [sys.executable, "-c", BEGIN + work]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            assert running.stdout.readline() == "begun\n"
+            running.send_signal(signal.SIGQUIT)
+            while "waiting_for_the_disk" not in running.stderr.readline():
+                assert running.poll() is None
+            running.terminate()
+            running.communicate(timeout=WAIT)
+        finally:
+            running.kill()
+    assert running.returncode == 0

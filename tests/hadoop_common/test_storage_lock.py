@@ -114,8 +114,10 @@ def test_another_path_to_the_directory_is_the_same_lock(tmp_path: Path) -> None:
     directory = tmp_path / "nn"
     directory.mkdir()
     (tmp_path / "link").symlink_to(directory)
-    with StorageLock(directory), pytest.raises(StorageError, match="this process"):
+    with StorageLock(directory), pytest.raises(StorageError, match="this process") as caught:
         StorageLock(tmp_path / "link").acquire()
+    # no other process has to be found
+    assert "same directory" in caught.value.hint
 
 
 def test_release_twice_is_harmless(tmp_path: Path) -> None:
@@ -187,3 +189,16 @@ def test_error_of_any_step_names_the_file_and_leaks_no_descriptor(
         else f"{tmp_path / 'in_use.lock'} cannot be locked: Input/output error"
     )
     assert set(Path("/proc/self/fd").iterdir()) == descriptors
+
+
+@pytest.mark.parametrize(("code", "hint"), [(errno.ENOLCK, "the lock service"), (errno.EIO, "its disk works")])
+def test_hint_for_a_file_system_without_locks_names_its_lock_service(
+    tmp_path: Path, code: int, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "lockf", fail)
+    with pytest.raises(StorageError, match=os.strerror(code)) as caught:
+        StorageLock(tmp_path).acquire()
+    assert hint in caught.value.hint

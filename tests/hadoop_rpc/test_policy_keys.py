@@ -15,8 +15,11 @@ _INTER = f"{_START}org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtoco
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        (f"{_QJOURNAL}, expected client Kerberos principal is nn/h@R", "Call as nn/h@R: QJournalProtocol allows only"),
-        (f"{_QJOURNAL}: this service is only accessible by nn/h@R", "Call as nn/h@R: QJournalProtocol allows only"),
+        (
+            f"{_QJOURNAL}, expected client Kerberos principal is nn/h@R",
+            "Call as nn/h@R: QJournalProtocol of that server",
+        ),
+        (f"{_QJOURNAL}: this service is only accessible by nn/h@R", "Call as nn/h@R: QJournalProtocol of that server"),
         (f"{_INTER}: denied by configured ACL", "security.interqjournal.service.protocol.acl"),
         (f"{_INTER}, expected client Kerberos principal is null", "security.interqjournal.service.protocol.acl"),
         (f"{_QJOURNAL}; jn/h@R is not", "security.qjournal.service.protocol.acl"),

@@ -1,5 +1,5 @@
-"""The comparison of images by meaning, tested against the independent oracle, on re-encoded images, and after single
-changes.
+"""The comparison of the contents of images, tested against the independent oracle, on re-encoded images, and after
+single changes.
 """
 
 from __future__ import annotations

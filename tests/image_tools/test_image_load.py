@@ -74,7 +74,16 @@ def test_an_image_that_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
     done = run_cli("image", "load", xml, tmp_path / "image")
     assert done.code == 3
     assert "a NameNode would not load the image" in done.err
+    assert "next: Correct the XML." in done.err
     assert [each.name for each in tmp_path.iterdir()] == ["x.xml"]
+
+
+def test_a_missing_directory_is_named_in_the_next_step(tmp_path: Path) -> None:
+    xml = tmp_path / "x.xml"
+    xml.write_text(run_cli("image", "dump", SMALL).out)
+    done = run_cli("image", "load", xml, tmp_path / "none" / "image")
+    assert done.code == 6
+    assert "next: Check that the directory exists" in done.err
 
 
 @pytest.mark.parametrize(

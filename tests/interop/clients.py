@@ -16,6 +16,7 @@ from tests.interop.hadoop_process import CommandResult, JvmPipe, java_command
 Namespace = dict[str, dict[str, Any]]
 """The namespace as a client lists it: properties by path."""
 
+EC_ADMIN = "org.apache.hadoop.hdfs.tools.ECAdmin"
 _FS_SHELL = "org.apache.hadoop.fs.FsShell"
 _DFS_ADMIN = "org.apache.hadoop.hdfs.tools.DFSAdmin"
 _HA_ADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"

@@ -12,7 +12,7 @@ from tests.interop.clients import ClientJvm, HdfsClient
 from tests.interop.cluster import NameNode
 from tests.interop.hadoop import Hadoop
 from tests.interop.hadoop_conf import HadoopConf
-from tests.interop.hadoop_home import CLIENT, OLDEST, SERVER, skip_without
+from tests.interop.hadoop_home import CLIENT, NEWEST, OLDEST, SERVER, skip_without
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +30,17 @@ def hadoop_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     """
     skip_without(OLDEST)
     with Hadoop(tmp_path_factory.mktemp("hadoop2"), OLDEST) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hadoop_3(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """Start the loader and viewers of Hadoop 3.5.0, for images of the newest layout."""
+    if SERVER is NEWEST:
+        yield request.getfixturevalue("hadoop")
+        return
+    skip_without(NEWEST)
+    with Hadoop(tmp_path_factory.mktemp("hadoop3"), NEWEST) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""Crafted operation lists: every operation of layout -63, with values that clients send and impossible values.
+"""Crafted operation lists: every operation of a layout, with values that clients send and impossible values.
 
 A `Crafter` makes a list for a seed. The crafter maintains a rough model of the namespace, so that most operations are
 possible. Sometimes the list departs from the model: it contains other spellings of a path, reserved names, missing
@@ -60,6 +60,7 @@ class Crafter(CraftedValues):
             (self._directive, 4),
             (self._token, 3),
             (self._rolling_upgrade, 1),
+            *([(self._policy, 4), (self._add_striped, 3)] if self._striped else []),
         ]
 
     # ---- files ---------------------------------------------------------------------------------------------
@@ -100,6 +101,21 @@ class Crafter(CraftedValues):
             storage_policy_id=self._value(0, 1, 2, 7, 12, 15, 16, -1, 127),
         )
 
+    def _add_striped(self) -> EditOp:
+        """Return the creation of a file with any erasure coding policy."""
+        path = self._new()
+        if not self._model.exists(path):
+            self._model.opened.append(path)
+            self._model.blocks[path] = ()
+        return add(
+            self._spelled(path),
+            self._inode_id(),
+            self._now(),
+            replication=self._value(1, 0, 3),
+            erasure_coding_policy_id=self._value(self._chance.choice((1, 2, 4, 64)), 0, 6, 63, 127, -1),
+            storage_policy_id=self._value(0, 1, 7, 12),
+        )
+
     def _close(self) -> EditOp:
         path = self._of(self._model.opened)
         blocks = self._changed(self._model.blocks.get(path, ()))
@@ -121,14 +137,15 @@ class Crafter(CraftedValues):
         if blocks and way < 0.5:
             return blocks[:-1]
         if way < 0.6:
-            return (*blocks, self._block(100))
+            return (*blocks, self._block(100, blocks))
         if blocks and way < 0.6 + self._odd_values:
             return self._chance.choice((blocks[1:], (), (blocks[0]._replace(genstamp=5), *blocks[1:])))
         return blocks
 
     def _add_block(self) -> EditOp:
         path = self._of(self._model.opened)
-        blocks, added = self._model.blocks.get(path, ()), self._block()
+        blocks = self._model.blocks.get(path, ())
+        added = self._block(0, blocks)
         self._model.blocks[path] = (*blocks, added)
         before = blocks[-1:] if not self._happens(self._odd_values) else self._chance.choice((blocks, (), blocks[:1]))
         if before and self._happens(0.3):
@@ -147,7 +164,8 @@ class Crafter(CraftedValues):
             self._model.files.remove(path)
             self._model.opened.append(path)
         name, machine = self._chance.choice(("client", "")), self._chance.choice(("host", ""))
-        new = self._happens(0.4)
+        # A client can append to an erasure-coded file only with a new block.
+        new = self._happens(0.4) or any(block.block_id < 0 for block in self._model.blocks.get(path, ()))
         return ops.AppendOp(path=self._spelled(path), client_name=name, client_machine=machine, new_block=new)
 
     def _truncate(self) -> EditOp:
@@ -162,6 +180,8 @@ class Crafter(CraftedValues):
         block = None
         if inside and kept:
             block = kept[-1]._replace(genstamp=FIRST_STAMP + self._model.block)
+            if self._happens(0.2):
+                block = self._block(kept[-1].num_bytes, kept)
             kept = (*kept[:-1], block)
             if path in self._model.files:
                 self._model.files.remove(path)
@@ -177,12 +197,7 @@ class Crafter(CraftedValues):
         )
 
     def _concat(self) -> EditOp:
-        target = self._of(self._model.files)
-        head = target.rpartition("/")[0]
-        beside = [path for path in self._model.files if path.rpartition("/")[0] == head and path != target]
-        sources = [self._chance.choice(beside)] if beside else [self._of(self._model.files)]
-        if self._happens(0.3):
-            sources.append(self._of(self._model.files))
+        target, sources = self._siblings()
         if self._happens(self._odd_values):
             sources = self._chance.choice(([], [target], [sources[0], sources[0]], [sources[0], target]))
         for path in sources:
@@ -191,6 +206,23 @@ class Crafter(CraftedValues):
                 self._model.forget(path)
         spelled = tuple(self._spelled(path) for path in sources)
         return ops.ConcatDeleteOp(trg=self._spelled(target), srcs=spelled, timestamp=self._now())
+
+    def _siblings(self) -> tuple[str, list[str]]:
+        """Return a file and one or two other files of its directory.
+
+        A client cannot join files of other directories; Hadoop 3 then changes directories outside of the snapshot.
+        """
+        directories: dict[str, list[str]] = {}
+        for path in self._model.files:
+            directories.setdefault(path.rpartition("/")[0], []).append(path)
+        found = [paths for paths in directories.values() if len(paths) > 1]
+        if not self._striped and (not found or self._happens(self._odd_values)):
+            return self._of(self._model.files), [self._of(self._model.files)]
+        if not found:
+            return self._of(self._model.files), []
+        paths = self._chance.choice(found)
+        target, *others = self._chance.sample(paths, min(len(paths), self._chance.choice((2, 2, 3))))
+        return target, others
 
     # ---- shape ---------------------------------------------------------------------------------------------
 
@@ -220,7 +252,8 @@ class Crafter(CraftedValues):
             self._model.move(source, target)
         options = bytes([ops.RENAME_OVERWRITE] if overwrite else [])
         if self._happens(self._odd_values):
-            options = self._chance.choice((b"\0", b"\0\1", b"\1\1"))
+            # Hadoop 2 does not know the option 2 (TO_TRASH)
+            options = self._chance.choice((b"\0", b"\0\1", b"\1\1", *((b"\2", b"\1\2") if self._striped else ())))
         return ops.RenameOp(
             src=self._spelled(source), dst=self._spelled(target), timestamp=self._now(), options=options
         )
@@ -267,7 +300,8 @@ class Crafter(CraftedValues):
         return ops.SetQuotaByStorageTypeOp(src=path, storage_type=kind, ds_quota=self._quota())
 
     def _storage_policy(self) -> EditOp:
-        policy = self._value(self._chance.choice((0, 2, 5, 7, 10, 12)), 1, 3, 15, 16, -1, 127)
+        newer = (14,) if self._layout <= -67 else ()
+        policy = self._value(self._chance.choice((0, 2, 5, 7, 10, 12, *newer)), 1, 3, 15, 16, -1, 127)
         if self._happens(0.1):
             policy = 15
         return ops.SetStoragePolicyOp(path=self._spelled(self._any()), policy_id=policy)
@@ -307,7 +341,7 @@ class Crafter(CraftedValues):
     def _create_snapshot(self) -> EditOp:
         root, name = self._of(self._model.snapshottable), self._snapshot_name()
         self._model.snapshots.append((root, name))
-        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+        return ops.CreateSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, **self._at())
 
     def _existing_snapshot(self) -> tuple[str, str]:
         return self._chance.choice(self._model.snapshots) if self._model.snapshots else ("/d2", "none")
@@ -315,12 +349,18 @@ class Crafter(CraftedValues):
     def _delete_snapshot(self) -> EditOp:
         root, name = self._existing_snapshot()
         self._model.snapshots = [each for each in self._model.snapshots if each != (root, name)]
-        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name)
+        return ops.DeleteSnapshotOp(snapshot_root=self._spelled(root), snapshot_name=name, **self._at())
 
     def _rename_snapshot(self) -> EditOp:
         (root, old), new = self._existing_snapshot(), self._snapshot_name()
         self._model.snapshots = [(root, new) if each == (root, old) else each for each in self._model.snapshots]
-        return ops.RenameSnapshotOp(snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new)
+        return ops.RenameSnapshotOp(
+            snapshot_root=self._spelled(root), snapshot_old_name=old, snapshot_new_name=new, **self._at()
+        )
+
+    def _at(self) -> dict[str, int]:
+        """Return the time of an operation on a snapshot; an operation of an older layout does not contain it."""
+        return {"mtime": self._now()} if self._layout <= -66 else {}
 
     # ---- edits outside the tree --------------------------------------------------------------------------------
 
@@ -400,6 +440,24 @@ class Crafter(CraftedValues):
         if way < 0.8:
             return ops.RenewDelegationTokenOp(token=given, expiry_time=far)
         return ops.CancelDelegationTokenOp(token=given)
+
+    def _policy(self) -> EditOp:
+        """Return an operation on an erasure coding policy."""
+        chance, model = self._chance, self._model
+        if self._happens(0.4):
+            codec, units = chance.choice(("rs", "xor", "rs-legacy")), chance.choice(((3, 2), (6, 3), (2, 1), (4, 4)))
+            data, parity = self._value(units[0], 0, 20), units[1]
+            size = self._value(chance.choice((1 << 16, 1 << 20)), 0, -1, 100, 1025)
+            options = chance.choice(((), (), (("k", "v"),), (("a", "ü"), ("k", "v"))))
+            model.policies.append(f"{codec.upper()}-{data}-{parity}-{size // 1024}k")
+            return ops.AddErasureCodingPolicyOp(
+                codec_name=codec, data_units=data, parity_units=parity, cell_size=size, extra_options=options
+            )
+        kinds = (ops.EnableErasureCodingPolicyOp, ops.DisableErasureCodingPolicyOp, ops.RemoveErasureCodingPolicyOp)
+        name = chance.choice(model.policies)
+        if self._happens(self._odd_values):
+            name = chance.choice(("none", "replication", name.lower()))
+        return chance.choice(kinds)(policy_name=name)
 
     def _rolling_upgrade(self) -> EditOp:
         if self._happens(0.5):

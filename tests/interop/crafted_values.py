@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from journal import ops
@@ -11,11 +11,17 @@ from journal.ops import AclEntry, Block, EditOp, PermissionStatus, XAttr
 from tests.engine.op_makers import add, close, mkdir
 from tests.engine.snapshot_support import allow, create
 
+STRIPED_SINCE = -64
 FIRST_INODE = 16386
 FIRST_BLOCK = (1 << 30) + 1
 FIRST_STAMP = 1001
 TIME = 5000
 LARGEST = (1 << 63) - 1
+FIRST_GROUP = -LARGEST - 1 + 16
+"""Id of the first striped block of a cluster; the ids of block groups are multiples of 16."""
+RS_3_2 = 2
+EC_DIRECTORY, EC_FILE, EC_OPEN = "/ec", "/ec/f", "/ec/o"
+EC_POLICY = "hdfs.erasurecoding.policy"
 FLAT = ("/", "/d1", "/d1/sub", "/d2", "/d2/in", "/d3", "/d4", "/acl", "/x", "/x/y", "/x/y/z", "/ü")
 FILES = ("/d1/f1", "/d1/f2", "/d1/sub/g", "/d2/a", "/d2/in/b", "/d3/q", "/x/y/z/deep", "/ü/ö", "/e1", "/e2")
 OPEN = ("/open", "/d2/o", "/d1/sub/o")
@@ -38,8 +44,60 @@ ODD_NAMES = (
 )
 
 
+_SWITCHES = ("capture.openfiles", "skip.capture.accesstime-only-change", "deletion.ordered")
+
+
 def _blocks(first: int, count: int, size: int = 128) -> tuple[Block, ...]:
     return tuple(Block(FIRST_BLOCK + n, size, FIRST_STAMP + n) for n in range(first, first + count))
+
+
+def keys_of(seed: int, layout: int) -> dict[str, str]:
+    """Return the configuration of a list; half of the lists, and all lists of Hadoop 2, have only defaults."""
+    chance = random.Random(seed)
+    if layout > STRIPED_SINCE or chance.random() < 0.5:
+        return {}
+    switches = {f"dfs.namenode.snapshot.{name}": chance.choice(("true", "false")) for name in _SWITCHES}
+    return {**switches, "dfs.namenode.replication.min": chance.choice("12"), "dfs.replication.max": "5"}
+
+
+def policy_xattr(name: str) -> XAttr:
+    """Return the attribute that sets a directory's erasure coding policy."""
+    encoded = name.encode()
+    return XAttr(3, EC_POLICY, len(encoded).to_bytes(4, "big") + encoded)
+
+
+def _striped_setup(number: Iterator[int]) -> list[EditOp]:
+    """Return operations with a closed and an open erasure-coded file, which a snapshot contains."""
+    made: list[EditOp] = [
+        mkdir(EC_DIRECTORY, next(number)),
+        ops.EnableErasureCodingPolicyOp(policy_name="RS-3-2-1024k"),
+        ops.SetXAttrOp(src=EC_DIRECTORY, xattrs=(policy_xattr("RS-3-2-1024k"),)),
+        allow(EC_DIRECTORY),
+    ]
+    for at, path in enumerate((EC_FILE, EC_OPEN)):
+        (block,) = group = striped(at)
+        made += [
+            add(path, next(number), erasure_coding_policy_id=RS_3_2, replication=1),
+            ops.AllocateBlockIdOp(block_id=block.block_id),
+            ops.AddBlockOp(path=path, blocks=(block._replace(num_bytes=0),)),
+        ]
+        if path == EC_FILE:
+            made.append(close(path, blocks=group))
+    return [*made, create("s1", EC_DIRECTORY)]
+
+
+def striped(number: int) -> tuple[Block, ...]:
+    """Return the only block of an erasure-coded file."""
+    return (Block(FIRST_GROUP + 16 * number, 128, FIRST_STAMP),)
+
+
+def setup_of(layout: int) -> Sequence[EditOp]:
+    """Return the operations that make the tree."""
+    return (
+        SETUP
+        if layout > STRIPED_SINCE
+        else [*SETUP, *_striped_setup(iter(range(FIRST_INODE + 400, FIRST_INODE + 500)))]
+    )
 
 
 def _setup() -> list[EditOp]:
@@ -105,6 +163,7 @@ class _Model:
     files: list[str] = field(default_factory=lambda: [*FILES])
     opened: list[str] = field(default_factory=lambda: [*OPEN])
     links: list[str] = field(default_factory=lambda: [*LINKS])
+    policies: list[str] = field(default_factory=lambda: ["RS-3-2-1024k", "XOR-2-1-1024k", "RS-6-3-1024k"])
     blocks: dict[str, tuple[Block, ...]] = field(
         default_factory=lambda: {path: _blocks(2 * number, 2) for number, path in enumerate((*FILES[:8], *OPEN))}
     )
@@ -116,6 +175,15 @@ class _Model:
     inode: int = FIRST_INODE + 500
     block: int = 500
     clock: int = 10_000
+
+    def use_striped_files(self) -> None:
+        """Add what `_striped_setup` makes."""
+        self.directories.append(EC_DIRECTORY)
+        self.files.append(EC_FILE)
+        self.opened.append(EC_OPEN)
+        self.snapshottable.append(EC_DIRECTORY)
+        self.snapshots.append((EC_DIRECTORY, "s1"))
+        self.blocks.update({EC_FILE: striped(0), EC_OPEN: striped(1)})
 
     def places(self) -> list[list[str]]:
         return [self.directories, self.files, self.opened, self.links]
@@ -142,14 +210,23 @@ class CraftedValues:
 
     Args:
         seed: fixes the list.
+        layout: layout version of the list.
         odd_paths: the share of paths with an unusual spelling.
         odd_values: the share of values that a client cannot request.
     """
 
-    def __init__(self, seed: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
+    def __init__(self, seed: int, layout: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
         self._chance = random.Random(seed)
+        self._layout = layout
         self._odd_paths, self._odd_values = odd_paths, odd_values
         self._model = _Model()
+        if self._striped:
+            self._model.use_striped_files()
+
+    @property
+    def _striped(self) -> bool:
+        """Whether the layout contains erasure-coded files."""
+        return self._layout <= STRIPED_SINCE
 
     # ---- values --------------------------------------------------------------------------------------------
 
@@ -174,9 +251,12 @@ class CraftedValues:
     def _mode(self) -> int:
         return self._value(self._chance.choice((0o755, 0o644, 0o700, 0o1777)), 0, 0o2755, 0o4755, 0o7777, 0o177777)
 
-    def _block(self, size: int = 0) -> Block:
+    def _block(self, size: int = 0, before: Sequence[Block] = ()) -> Block:
+        """Return a new block of a file with the blocks `before`."""
         self._model.block += 1
         number = self._model.block
+        if before and before[0].block_id < 0:
+            return Block(FIRST_GROUP + 16 * number, size, FIRST_STAMP + number)
         return Block(FIRST_BLOCK + number, self._value(size, -1, 129, LARGEST), FIRST_STAMP + number)
 
     def _acl(self, *, default: bool) -> tuple[AclEntry, ...]:
@@ -199,7 +279,10 @@ class CraftedValues:
             space, name = self._chance.choice((0, 1, 2, 3, 4)), self._chance.choice(("a", "b", "c", "ü"))
             return XAttr(space, name, self._chance.choice((b"", b"1", b"22", None)))
 
-        return tuple(one() for _ in range(self._value(self._chance.randint(1, 2), 0, 4)))
+        given = tuple(one() for _ in range(self._value(self._chance.randint(1, 2), 0, 4)))
+        if self._striped and self._happens(0.2):
+            given = (policy_xattr(self._chance.choice(self._model.policies)), *given)
+        return given
 
     # ---- paths ---------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ PARENT = f"/hadoop-ha/{NAMESERVICE}"
 SESSION_SECONDS = 3 if deep() else 30
 _ANSWER_MILLISECONDS = 2000 if deep() else 60_000
 _STATE_SECONDS = 1.0 if deep() else 60.0
+_LOGGED = 6000
 _HERE = "127.0.0.1"
 # acts as a power switch does: kills the process with the given id and waits until it has ended
 _FENCE = """\
@@ -57,6 +58,9 @@ class ControllerProcess(Protocol):
 
     @property
     def running(self) -> bool: ...
+
+    @property
+    def crashed(self) -> bool: ...
 
     def start(self) -> object: ...
 
@@ -80,6 +84,10 @@ class HadoopController:
     @property
     def running(self) -> bool:
         return self._process.running
+
+    @property
+    def crashed(self) -> bool:
+        return self._process.crashed
 
 
 class OurController(OurProcess):
@@ -173,10 +181,17 @@ class FailoverPair:
         return kind(self.nodes[name].conf, self._ports[name])
 
     def _end(self) -> None:
+        """Stop the controllers.
+
+        Raises:
+            AssertionError: a controller that a test did not end had ended.
+        """
+        crashed = [each.log_text()[-_LOGGED:] for each in self.controllers.values() if each.crashed]
         for controller in self.controllers.values():
             if controller.running:
                 controller.signal(signal.SIGCONT)
                 controller.stop()
+        assert not crashed, "\n".join(crashed)
 
     def _properties(self, shared: str, ports: dict[str, int]) -> dict[str, str]:
         script = self.root / "fence.sh"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from tests.interop.hadoop_home import CLIENT, SERVER, HadoopRelease
@@ -93,13 +95,16 @@ class Hadoop:
         txid = int(self._ask("reload", directory, out))
         return out / "current" / f"fsimage.ckpt_{txid:019d}"
 
-    def replay(self, name: Path, out: Path) -> int:
+    def replay(self, name: Path, out: Path, keys: Mapping[str, str] = MappingProxyType({})) -> int:
         """Load a storage directory as a NameNode does at its start, save the namespace and return its txid.
+
+        Args:
+            keys: configuration of the NameNode.
 
         Raises:
             HadoopRefusedError: a NameNode terminates; the message contains the last txid that it applied.
         """
-        return int(self._ask("replay", name, out))
+        return int(self._ask("replay", name, out, *(f"{key}={value}" for key, value in keys.items())))
 
     def view_image(self, image: Path, output_format: str = "XML") -> str:
         """Return the output of OfflineImageViewerPB for an image, as XML or Delimited.

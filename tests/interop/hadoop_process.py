@@ -149,10 +149,17 @@ class HadoopProcess:
         self._ready = ready
         self._heap = heap
         self._jvm: subprocess.Popen[bytes] | None = None
+        # whether `stop` or `kill` ended the process, or is ending it
+        self._ended = False
 
     @property
     def running(self) -> bool:
         return self._jvm is not None and self._jvm.poll() is None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the process ended without `stop` and `kill`."""
+        return self._jvm is not None and not self.running and not self._ended
 
     @property
     def pid(self) -> int:
@@ -186,6 +193,7 @@ class HadoopProcess:
         command = java_command(path, self._main_class, *arguments, heap=self._heap, work=work, archive=archive)
         with self.log.open("ab") as log:
             self._jvm = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work)
+        self._ended = False
 
     def exit_code(self, seconds: float = START_SECONDS) -> int:
         """Wait for the end of the process and return its exit code; a negative code is a signal."""
@@ -195,6 +203,7 @@ class HadoopProcess:
     def stop(self) -> None:
         """Stop the process with SIGTERM, then SIGKILL; do nothing if it is not running."""
         if self._jvm is not None:
+            self._ended = self._ended or self.running
             self._jvm.terminate()
             try:
                 self._jvm.wait(STOP_SECONDS)
@@ -204,6 +213,7 @@ class HadoopProcess:
     def kill(self) -> None:
         """Kill the process with SIGKILL, so that it cannot clean up; data in the page cache survives."""
         if self._jvm is not None:
+            self._ended = self._ended or self.running
             self._jvm.kill()
             self._jvm.wait()
 

@@ -25,10 +25,17 @@ class OurProcess:
         self.log = log
         self._what = what
         self._process: subprocess.Popen[bytes] | None = None
+        # whether `stop` or `kill` ended the process, or is ending it
+        self._ended = False
 
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the process ended without `stop` and `kill`."""
+        return self._process is not None and not self.running and not self._ended
 
     @property
     def pid(self) -> int:
@@ -39,6 +46,7 @@ class OurProcess:
         words = list(map(str, command))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._ended = False
 
     def await_ready(self, ready: Callable[[], object]) -> None:
         """Wait until `ready` is true; an OSError counts as false.
@@ -59,12 +67,14 @@ class OurProcess:
     def stop(self) -> int:
         """Stop the program with SIGTERM and return its exit code."""
         assert self._process is not None
+        self._ended = self._ended or self.running
         self._process.terminate()
         return self._process.wait(STOP_SECONDS)
 
     def kill(self) -> None:
         """Kill the program with SIGKILL."""
         assert self._process is not None
+        self._ended = self._ended or self.running
         self._process.kill()
         self._process.wait()
 

@@ -239,10 +239,16 @@ class SharedSite(Site):
 
 
 class QuorumSite(SharedSite):
-    """An HA pair with shared edits on three of Hadoop's JournalNodes."""
+    """An HA pair with shared edits on three JournalNodes, by default Hadoop's.
+
+    Attributes:
+        own_nodes: whether each node is ours.
+    """
+
+    own_nodes: tuple[bool, bool, bool] = (False, False, False)
 
     def _journal(self, release: HadoopRelease) -> dict[str, str]:
-        trio = JournalTrio(self.root / "nodes", ours=False, release=release)
+        trio = JournalTrio(self.root / "nodes", ours=self.own_nodes, release=release)
         self._trio = self._resources.enter_context(trio)
         self._nodes_run = True
         return {"dfs.namenode.shared.edits.dir": self._trio.uri}
@@ -276,12 +282,18 @@ class QuorumSite(SharedSite):
         self._initialize_journal()
 
     def _clone_journal(self, root: Path, copies: list[Path]) -> dict[str, str]:
-        trio = JournalTrio(root / "nodes", ours=False)
+        trio = JournalTrio(root / "nodes", ours=self.own_nodes)
         for node, copied in zip(trio.nodes, copies, strict=True):
             shutil.copytree(copied, node.edits_dir / NAMESERVICE)
         self._trio = self._resources.enter_context(trio)
         self._nodes_run = True
         return {"dfs.namenode.shared.edits.dir": trio.uri}
+
+
+class MixedQuorumSite(QuorumSite):
+    """An HA pair with shared edits on two of our JournalNodes and one of Hadoop's."""
+
+    own_nodes = (True, False, True)
 
 
 def _daemon(conf: HadoopConf, role: Role) -> OurDaemon:

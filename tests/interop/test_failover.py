@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from failover.election import BREADCRUMB, LOCK
-from hadoop_rpc.ha_protocol import HAState
+from hadoop_common.process_user import process_user
+from hadoop_rpc.ha_protocol import HAServiceClient, HAState, RequestSource
 from namenode_stub.demo_zookeeper import MISSING
 from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair
 from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import wait_until
 from tests.interop.stub_pair import StubPair
 
@@ -218,6 +220,23 @@ def test_a_hung_active_namenode_becomes_standby(
             pair.start_node(hung)
         rounds.ask(other, hung)
         pair.write()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not SERVER.is_3, reason="Hadoop 2 has no observers")
+def test_observer_that_was_active_last_keeps_running(client_jvm: ClientJvm, tmp_path: Path) -> None:
+    """The controller of nn1 has ended, so the breadcrumb names nn1 when the controller of nn2 acquires the lock."""
+    with FailoverPair(tmp_path, client_jvm, ours=("nn1", "nn2")) as pair:
+        pair.controllers["nn1"].start()
+        pair.wait_for_active("nn1")
+        pair.controllers["nn1"].kill()
+        with HAServiceClient(*pair.nodes["nn1"].rpc_address, user=process_user()) as client:
+            client.transition_to_standby(RequestSource.USER_FORCED)
+            client.transition_to_observer(RequestSource.USER_FORCED)
+        pair.controllers["nn2"].start()
+        pair.wait_for_active("nn2")
+        assert pair.states()["nn1"] is HAState.OBSERVER
+        assert not pair.fenced.exists()
 
 
 @pytest.mark.deep

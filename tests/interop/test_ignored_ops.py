@@ -15,7 +15,7 @@ from image_format.md5_file import md5_path
 from journal.ops import EditOp
 from journal.segment_output import write_ops
 from tests.engine.ignored_ops import IGNORED, SCENE, Ignored, scene
-from tests.engine.image_builder import BASE_TXID, HADOOP2, numbered
+from tests.engine.image_builder import BASE_TXID, HADOOP2, HADOOP3, numbered
 from tests.engine.odd_paths import CASES, LEASES, REFUSED, reported
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.recorded_cases import imgcmp
@@ -27,15 +27,22 @@ clusterID=CID-paths
 cTime=0
 storageType=NAME_NODE
 blockpoolID=BP-7-127.0.0.1-1
-layoutVersion=-63
+layoutVersion={layout}
 """
 _CLOCK_FROM = 1_600_000_000_000
-REPLAYED = [case for case in IGNORED if HADOOP2 in case.layouts]
+LOADERS = {HADOOP2: "hadoop_2", HADOOP3: "hadoop_3"}
 
 
-@pytest.fixture(scope="module")
-def hadoop(hadoop_2: Hadoop) -> Hadoop:
-    return hadoop_2
+@pytest.fixture
+def hadoop(request: pytest.FixtureRequest, layout: int) -> Hadoop:
+    """Return the loader of a layout's generation."""
+    loader: Hadoop = request.getfixturevalue(LOADERS[layout])
+    return loader
+
+
+def named(value: int | tuple[EditOp, ...]) -> str:
+    """Return the text of a parameter: a layout, or operations."""
+    return str(value) if isinstance(value, int) else reported(value)
 
 
 class _Clock:
@@ -45,13 +52,13 @@ class _Clock:
         return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62
 
 
-def storage(folder: Path, ops: Sequence[EditOp]) -> Path:
+def storage(folder: Path, ops: Sequence[EditOp], layout: int) -> Path:
     """Make a storage directory with an empty image and these operations."""
     current = folder / "name" / "current"
-    base = scene(current, HADOOP2)
-    (current / "VERSION").write_text(_VERSION)
+    base = scene(current, layout)
+    (current / "VERSION").write_text(_VERSION.format(layout=layout))
     (current / "seen_txid").write_text(f"{BASE_TXID + 1}\n")
-    write_ops(current, numbered(ops, BASE_TXID), HADOOP2)
+    write_ops(current, numbered(ops, BASE_TXID), layout)
     assert md5_path(base).exists()
     return current.parent
 
@@ -77,31 +84,41 @@ def differences(*images: Path, counters: bool = True) -> list[str]:
     return [line for line in found if counters or not line.startswith("INODE header")]
 
 
-@pytest.mark.parametrize("case", REPLAYED, ids=str)
-def test_a_namenode_also_ignores_our_ignored_operations(hadoop: Hadoop, tmp_path: Path, case: Ignored) -> None:
-    name = storage(tmp_path / "with", [*SCENE, *case.before, case.op])
+@pytest.mark.parametrize(("layout", "case"), [(layout, case) for case in IGNORED for layout in case.layouts], ids=str)
+def test_a_namenode_also_ignores_our_ignored_operations(
+    hadoop: Hadoop, tmp_path: Path, layout: int, case: Ignored
+) -> None:
+    name = storage(tmp_path / "with", [*SCENE, *case.before, case.op], layout)
     made = theirs(hadoop, name)
     result = merge_directory(plan_directory(name))
     assert result.ignored == 1
     assert differences(made, result.saved.paths[0]) == []
-    without = theirs(hadoop, storage(tmp_path / "without", [*SCENE, *case.before]))
+    without = theirs(hadoop, storage(tmp_path / "without", [*SCENE, *case.before], layout))
     assert differences(without, made, counters=False) == []
 
 
-REFUSALS = [given for given, change, _ in CASES if change == REFUSED]
-TAKEN = [*(given for given, change, _ in CASES if change != REFUSED), *(given for given, _ in LEASES)]
+REPLAYED = [
+    (layout, given, change) for given, *changes in CASES for layout, change in zip(LOADERS, changes, strict=True)
+]
+REFUSALS = [(layout, given) for layout, given, change in REPLAYED if change == REFUSED]
+TAKEN = [(layout, given) for layout, given, change in REPLAYED if change != REFUSED]
+TAKEN += [(layout, given) for given, _ in LEASES for layout in LOADERS]
 
 
-@pytest.mark.parametrize("given", TAKEN, ids=reported)
-def test_a_namenode_resolves_odd_paths_as_we_do(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
-    name = storage(tmp_path, [*SCENE, *given])
+@pytest.mark.parametrize(("layout", "given"), TAKEN, ids=named)
+def test_a_namenode_resolves_odd_paths_as_we_do(
+    hadoop: Hadoop, tmp_path: Path, layout: int, given: tuple[EditOp, ...]
+) -> None:
+    name = storage(tmp_path, [*SCENE, *given], layout)
     made = theirs(hadoop, name)
     assert differences(made, merge_directory(plan_directory(name)).saved.paths[0]) == []
 
 
-@pytest.mark.parametrize("given", REFUSALS, ids=reported)
-def test_a_namenode_refuses_what_we_refuse(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
-    name = storage(tmp_path, [*SCENE, *given])
+@pytest.mark.parametrize(("layout", "given"), REFUSALS, ids=named)
+def test_a_namenode_refuses_what_we_refuse(
+    hadoop: Hadoop, tmp_path: Path, layout: int, given: tuple[EditOp, ...]
+) -> None:
+    name = storage(tmp_path, [*SCENE, *given], layout)
     with pytest.raises(HadoopRefusedError):
         theirs(hadoop, name)
     with pytest.raises(CheckpointError):

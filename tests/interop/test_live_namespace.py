@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from namenode_stub.ports import free_port
-from tests.interop.clients import ClientJvm, CommandResult, HdfsClient
+from tests.interop.clients import EC_ADMIN, ClientJvm, CommandResult, HdfsClient
 from tests.interop.cluster import HaPair
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_home import SERVER
@@ -96,7 +96,6 @@ REFUSED = """
 
 
 NAMESPACES = 50
-EC_ADMIN = "org.apache.hadoop.hdfs.tools.ECAdmin"
 OBSERVER_READS = "org.apache.hadoop.hdfs.server.namenode.ha.ObserverReadProxyProvider"
 
 

@@ -25,13 +25,11 @@ CASES = ["renames", "acl-xattr", "basic-files", "quotas-storage-policy", "snapsh
 _MAX_SKIPPED = 4
 
 
-@pytest.fixture(scope="module")
-def hadoop(hadoop_2: Hadoop) -> Hadoop:
-    return hadoop_2
+LOADERS = {"hadoop-3.5.0": "hadoop_3", "hadoop-2.7.3": "hadoop_2"}
 
 
-def storage(folder: Path, case: str) -> Path:
-    shutil.copytree(RECORDED / "hadoop-2.7.3" / case / "before", folder / "current")
+def storage(folder: Path, case: str, recorded: str = "hadoop-2.7.3") -> Path:
+    shutil.copytree(RECORDED / recorded / case / "before", folder / "current")
     return folder
 
 
@@ -61,8 +59,12 @@ def alone(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_log_without_some_operations_is_replayed_as_in_hadoop(hadoop: Hadoop, tmp_path: Path, case: str) -> None:
-    ours, theirs = storage(tmp_path / "ours", case), storage(tmp_path / "theirs", case)
+@pytest.mark.parametrize("recorded", LOADERS)
+def test_a_log_without_some_operations_is_replayed_as_in_hadoop(
+    request: pytest.FixtureRequest, tmp_path: Path, recorded: str, case: str
+) -> None:
+    hadoop: Hadoop = request.getfixturevalue(LOADERS[recorded])
+    ours, theirs = (storage(tmp_path / name, case, recorded) for name in ("ours", "theirs"))
     txids = set(alone(ours))
     assert txids
     for folder in (ours, theirs):
@@ -73,28 +75,28 @@ def test_a_log_without_some_operations_is_replayed_as_in_hadoop(hadoop: Hadoop, 
     result = merge_directory(plan_directory(ours))
     made = ours / "current" / image_name(result.txid)
     # some operations lack a time, so each replay uses its own clock
-    clock = imgcmp.Clock(str(RECORDED / "hadoop-2.7.3" / case / "edits.xml.gz"))
+    clock = imgcmp.Clock(str(RECORDED / recorded / case / "edits.xml.gz"))
     assert imgcmp.compare(imgcmp.Image(str(saved)), imgcmp.Image(str(made)), clock=clock) == []
 
 
-def test_a_namenode_stops_at_operations_reported_as_dependent(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_a_namenode_stops_at_operations_reported_as_dependent(hadoop_2: Hadoop, tmp_path: Path) -> None:
     ours, theirs = storage(tmp_path / "ours", "renames"), storage(tmp_path / "theirs", "renames")
     # the first directory, which is the parent of others
     for folder in (ours, theirs):
         assert left_out(folder, {32})
     with pytest.raises(HadoopRefusedError):
-        hadoop.replay_and_save(theirs)
+        hadoop_2.replay_and_save(theirs)
     with pytest.raises(HdfsError):
         merge_directory(plan_directory(ours))
 
 
-def test_the_command_skips_a_damaged_operation(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_the_command_skips_a_damaged_operation(hadoop_2: Hadoop, tmp_path: Path) -> None:
     folder = storage(tmp_path / "nn", "corrupt/edits-flip-body")
     (segment,) = list_segments(folder / "current")
     (tmp_path / "out").mkdir()
     outcome = run_cli("edits", "recover", segment.path, tmp_path / "out", "--skip", "107")
     assert outcome.code == 0, outcome.err
     made = tmp_path / "out" / segment.path.name
-    assert b"OP_TIMES" in hadoop.view_edits(made)
+    assert b"OP_TIMES" in hadoop_2.view_edits(made)
     made.replace(segment.path)
-    hadoop.replay_and_save(folder)
+    hadoop_2.replay_and_save(folder)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from checkpointer.transfer.image_acceptance import ask_acceptance
 from hadoop_common.names import image_name, parse_image
 from image_format.md5_file import md5_path
 from image_tools.verify.checker import verify_image
@@ -15,6 +17,7 @@ from namenode_stub.ports import free_port
 from tests.interop.clients import ClientJvm, HdfsClient, without_clock_times
 from tests.interop.cluster import NAMENODE, HaPair
 from tests.interop.hadoop_conf import HadoopConf
+from tests.interop.hadoop_home import SERVER
 from tests.interop.hadoop_process import run_once, wait_until
 from tests.interop.our_daemon import STANDBY_SETTINGS, OurDaemon
 
@@ -39,6 +42,15 @@ def active(pair: HaPair, client_jvm: ClientJvm) -> HdfsClient:
 def second(pair: HaPair) -> OurDaemon:
     """Run our standby in nn2's place."""
     return OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2")
+
+
+def third(pair: HaPair, folder: Path) -> OurDaemon:
+    """Run our standby in addition to both NameNodes."""
+    conf = HadoopConf(
+        folder / "third", {**pair.client_conf.properties, "dfs.namenode.name.dir": (folder / "ours").as_uri()}
+    )
+    conf.update({"dfs.namenode.secondary.http-address": f"127.0.0.1:{free_port()}"})
+    return OurDaemon.standby(conf, "dfs.namenode.secondary.http-address")
 
 
 @pytest.mark.deep
@@ -123,12 +135,7 @@ def test_a_namenode_starts_from_the_memory_of_our_standby(pair: HaPair, active: 
 @pytest.mark.deep
 def test_images_are_uploaded_to_the_current_active_namenode(pair: HaPair, active: HdfsClient, tmp_path: Path) -> None:
     pair.nn2.start()
-    port = free_port()
-    third = HadoopConf(
-        tmp_path / "third", {**pair.client_conf.properties, "dfs.namenode.name.dir": (tmp_path / "ours").as_uri()}
-    )
-    third.update({"dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"})
-    with OurDaemon.standby(third, "dfs.namenode.secondary.http-address") as daemon:
+    with third(pair, tmp_path) as daemon:
         active.load(100, seed=3)
         txid = daemon.checkpoint()["txid"]
         assert txid in pair.nn1.images
@@ -138,6 +145,28 @@ def test_images_are_uploaded_to_the_current_active_namenode(pair: HaPair, active
         txid = daemon.checkpoint()["txid"]
         assert txid in pair.nn2.images
         assert txid not in pair.nn1.images
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not SERVER.is_3, reason="Hadoop 2 has no observers")
+def test_image_that_only_an_observer_accepts(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None:
+    """The active NameNode refuses the image, because its last image is recent, and cannot purge its edits."""
+    pair.nn1.conf.update({"dfs.namenode.checkpoint.period": "3600"})
+    client = client_jvm.of(pair.client_conf)
+    pair.nn1.start()
+    pair.activate(client, "nn1")
+    pair.nn2.start()
+    client.ha_admin("-transitionToObserver", "nn2").checked()
+    with third(pair, tmp_path) as daemon:
+        client.load(100, seed=6)
+        wait_until(lambda: daemon.status()["appliedTxid"] > 100, "the edits to be applied")
+        done = daemon.ask_for_checkpoint()
+        answer = json.loads(done.out)
+        assert (done.code, answer["outcome"]) == (8, "too recent"), done
+        assert answer["txid"] in pair.nn2.images
+        assert answer["txid"] not in pair.nn1.images
+        found = ask_acceptance(pair.nn2.url, timeout=600)
+        assert (found.state, found.last_txid) == ("observer", answer["txid"])
 
 
 @pytest.mark.deep

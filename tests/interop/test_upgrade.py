@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.interop.clients import ClientJvm, Namespace
 from tests.interop.hadoop_home import HADOOP_RELEASES, OLDEST, SERVER, HadoopRelease, skip_without
 from tests.interop.hadoop_process import run_once
 from tests.interop.set_back import prepare_rolling_upgrade, wait_for_a_checkpoint
-from tests.interop.sites import NAMENODE, ROLES, Site
+from tests.interop.sites import NAMENODE, ROLES, MixedQuorumSite, Site
 
 pytestmark = [
     pytest.mark.interop,
@@ -32,6 +33,8 @@ pytestmark = [
 OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
 """Releases from which the tests upgrade to the release whose servers this run starts."""
 NEW = SERVER
+# an upgrade and a rollback need every JournalNode
+UPGRADED = {**ROLES, "quorum": replace(ROLES["quorum"], site=MixedQuorumSite)}
 SNAPSHOT_TIMES = -66
 """The first layout whose operations contain the times of snapshots; at earlier layouts, each NameNode uses its own
 clock.
@@ -133,7 +136,7 @@ def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
 def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
     """Run a cluster of the old release next to the daemon, which has made images of the cluster."""
     skip_without(OLD)
-    chosen = ROLES[role]
+    chosen = UPGRADED[role]
     with chosen.site(client_jvm, root, chosen, OLD) as site:
         site.ours.update(dict(chosen.settings))
         site.write_base()

@@ -226,7 +226,7 @@ def test_first_txid_must_match_the_name():
 def test_only_padding_may_follow_the_terminator():
     content = segment_bytes(some_ops(count=5)) + b"\xff" * 10
     assert len(list(SegmentCursor(content + bytes(2_000_000) + b"\xff"))) == 5
-    with pytest.raises(CorruptOpError, match="0x07 after the terminator") as caught:
+    with pytest.raises(CorruptOpError, match="0x07 follows the terminator") as caught:
         list(SegmentCursor(content + bytes(2_000_000) + b"\x07\xff"))
     assert caught.value.offset == len(content) + 2_000_000
 

@@ -174,7 +174,7 @@ def test_new_epoch_fences_the_previous_writer(network: Network, disk: MemoryDisk
     disk.crash()
     again = Writer(network.node("a", disk), epoch=2)
     assert again.node.get_journal_state(JOURNAL).last_promised_epoch == 2
-    with pytest.raises(JavaIOError, match="not above the last promised epoch 2"):
+    with pytest.raises(JavaIOError, match="not higher than the last promised epoch 2"):
         again.begin()
 
 

@@ -271,7 +271,7 @@ def test_promise_survives_a_failing_disk(tmp_path: Path, monkeypatch: pytest.Mon
         again = JournalNode(below(tmp_path))
         with pytest.raises(JavaIOError, match="Input/output error"):
             Writer(again, epoch=2).begin()
-    with pytest.raises(JavaIOError, match="not above the last promised epoch 7"):
+    with pytest.raises(JavaIOError, match="not higher than the last promised epoch 7"):
         Writer(again, epoch=2).begin()
     again.close()
 

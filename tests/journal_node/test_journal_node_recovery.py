@@ -85,6 +85,30 @@ def test_restarted_segment_discards_its_recovery(node: JournalNode, writer: Writ
     assert not disk.exists("current/paxos/1")
 
 
+def test_discarded_segment_has_no_accepted_recovery(node: JournalNode, writer: Writer) -> None:
+    """After a rollback, the next writer may begin the segment on other nodes only, and ask this node to recover it."""
+    writer.segment(1, 3)
+    writer.start(4)
+    writer.write(4, 4, 6)
+    writer.accept(4, 6)
+    node.discard_segments(JOURNAL, 4)
+    newer = Writer(node, epoch=2)
+    newer.begin()
+    assert newer.prepare(4) == PreparedRecovery(None, None, 1, 3)
+
+
+def test_discarded_segment_is_not_restored_from_an_interrupted_acceptance(
+    node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
+) -> None:
+    writer.accept(1, 8, segment_at("b", 1))
+    disk.rename(FIRST, f"{FIRST}.epoch=1")
+    node.discard_segments(JOURNAL, 1)
+    newer = Writer(node, epoch=2)
+    newer.begin()
+    assert newer.prepare(1).segment is None
+    assert logs(node) == []
+
+
 @pytest.mark.parametrize("own", [0, 3, 10])
 def test_missing_copy_or_copy_of_another_length_is_replaced(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, own: int

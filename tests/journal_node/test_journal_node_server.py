@@ -174,7 +174,7 @@ def test_wiped_node_formats_itself_if_enabled(places: list[Place]) -> None:
         with running([wiped], places, **{"dfs.journalnode.enable.sync.format": "true"}), wiped.writer(2) as writer:
             wait_until("the format", lambda: writer.node.is_formatted(JOURNAL))
             wait_until("the promise", lambda: writer.node.get_journal_state(JOURNAL).last_promised_epoch == 1)
-            with pytest.raises(JavaIOError, match="lacks segments begun before"):
+            with pytest.raises(JavaIOError, match="lacks the earlier segments"):
                 writer.begin()
             writer.start(4)
             writer.write(4, 4, 5)

@@ -59,12 +59,12 @@ def test_self_formatted_node_does_not_vote_before_a_new_segment(
         writer = Writer(network.node("a", disk), epoch=9)
         calls = (writer.begin, lambda writer=writer: writer.prepare(7))
         for call in calls:
-            with pytest.raises(JavaIOError, match="lacks segments begun before"):
+            with pytest.raises(JavaIOError, match="lacks the earlier segments"):
                 call()
         with pytest.raises(JournalOutOfSyncError):
             writer.end(7, 9)
     writer.accept(7, 9, segment_at("c", 7))
-    with pytest.raises(JavaIOError, match="lacks segments"):
+    with pytest.raises(JavaIOError, match="lacks the earlier segments"):
         writer.prepare(7)
     writer.start(10)
     writer.write(10, 10, 12)
@@ -118,7 +118,7 @@ def test_self_format_is_refused_if_peers_lack_the_journal(
         format_from_peers(journal_of(network), peers)
     assert "b are mounted" in caught.value.hint
     network.node("c")
-    with pytest.raises(SelfFormatError, match="formatted on none of b, c"):
+    with pytest.raises(SelfFormatError, match="not formatted on any of b, c"):
         format_from_peers(journal_of(network), peers)
     assert not disk.files
 
@@ -176,7 +176,7 @@ def test_kill_during_a_self_format_leaves_no_voting_journal(
         format_from_peers(journal_of(network), peers)
         node = network.nodes["a"]
         assert node.get_journal_state(JOURNAL).last_promised_epoch == 4
-        with pytest.raises(JavaIOError, match="lacks segments"):
+        with pytest.raises(JavaIOError, match="lacks the earlier segments"):
             Writer(node, epoch=9).begin()
     assert at > 3
 

@@ -24,7 +24,10 @@ from tests.web_server import QuietHandler, json_server, serving
 
 pytestmark = [pytest.mark.interop]
 
-BEAN = {"tag.HAState": "active", "LastWrittenTransactionId": 9, "TransactionsSinceLastCheckpoint": 4}
+BEAN = {
+    "tag.HAState": "active",
+    "JournalTransactionInfo": '{"LastAppliedOrWrittenTxId": "9", "MostRecentCheckpointTxId": "5"}',
+}
 INFO = StorageInfo(-63, 1, 0, "CID-1", "BP-1", "NAME_NODE")
 
 

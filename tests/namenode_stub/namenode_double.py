@@ -6,6 +6,7 @@ number of transactions. A test can make every request fail.
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -69,6 +70,7 @@ class NamenodeDouble(RecordedNamespace):
         faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP status; for an RPC method,
             or for `ANY_CALL`, "cut", "hang" or an exception. Each call uses the next fault of a list.
         state: HA state; a NameNode that is not active refuses rolls and images.
+        applied: last transaction that it applied as a standby or an observer; 0 while it has applied none.
         started_at: start of its process as its /jmx reports it, in ms since the epoch; None to omit the time.
         recent: period and number of transactions for which it refuses images as too recent; None to accept every image.
             As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid is refused permanently.
@@ -95,6 +97,7 @@ class NamenodeDouble(RecordedNamespace):
         self.faults: dict[str, Fault | list[Fault]] = {}
         self.state = HAState.ACTIVE
         self.rolling_upgrade = False
+        self.applied = 0
         self.started_at: int | None = None
         self.recent: tuple[int, int] | None = None
         self.reports: list[tuple[int, str]] = []
@@ -187,14 +190,20 @@ class NamenodeDouble(RecordedNamespace):
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def beans(self) -> list[Bean]:
-        """Return the beans of its /jmx; FSNamesystem contains the state before a failover."""
+        """Return the beans of its /jmx.
+
+        FSNamesystem contains the state before a failover, and the last transaction that the NameNode wrote itself.
+        """
+        newest = max(self.written, self.applied)
         system = {
             "tag.HAState": "active",
             "LastCheckpointTime": int(self.checkpointed_at * 1000),
             "LastWrittenTransactionId": self.written,
-            "TransactionsSinceLastCheckpoint": self.written - self.checkpoint_txid,
+            "TransactionsSinceLastCheckpoint": newest - self.checkpoint_txid,
         }
-        release = {"SoftwareVersion": "2.7.3" if self.recent is None else "3.4.1"}
+        txids = {"LastAppliedOrWrittenTxId": str(newest), "MostRecentCheckpointTxId": str(self.checkpoint_txid)}
+        version = "2.7.3" if self.recent is None else "3.4.1"
+        release = {"SoftwareVersion": version, "JournalTransactionInfo": json.dumps(txids)}
         process = [Bean("java.lang:type=Runtime", "", {"StartTime": self.started_at})] if self.started_at else []
         node = "Hadoop:service=NameNode,name="
         status = Bean(f"{node}NameNodeStatus", "", {"State": self.state.name.lower()})

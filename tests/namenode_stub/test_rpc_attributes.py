@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.client_values import AclEntryView
+from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.permission import AclScope, AclType
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
@@ -173,6 +174,8 @@ def test_extended_attribute_calls(dfs: Dfs) -> None:
         lambda d: d.call("removeXAttr", remove, pb.EmptyProto),
     ):
         assert refused(dfs, call) == "IOException"
+    with pytest.raises(RemoteError, match=r"security\.hdfs\.unreadable\.by\.superuser cannot be changed"):
+        put("hdfs.unreadable.by.superuser", b"", 1, namespace=2)
 
 
 # ---- the rules of ACLs, without a namespace -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from checkpointer.errors import TransferError
 from checkpointer.storage.inspector import list_images
 from checkpointer.transfer import UploadResult, download_image, download_segment, upload_image
+from checkpointer.transfer.namenode_settings import ask_settings
 from hadoop_common.access import AccessRules
 from hadoop_common.names import ImageKind, parse_image
 from image_format.md5_file import read_md5_file
@@ -22,6 +24,7 @@ from journal import ops
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
+from site_config.keys import CHECKPOINT_PERIOD, CHECKPOINT_TXNS
 from tests.image_format.image_support import build_image, delimited, minimal_sections, store
 from tests.namenode_stub.stub_support import checkpoint_of, formatted, restarted_tree, write_edits
 from tests.recorded_cases import imgcmp
@@ -146,6 +149,13 @@ def test_an_upload_soon_after_the_last_is_refused(config: StubConfig, tmp_path: 
         now += 0.75 * config.checkpoint_period
         assert offer(stub, image) is UploadResult.SUCCESS
         assert offer(stub, image) is UploadResult.OLD_TRANSACTION_ID_FAILURE
+
+
+def test_the_rule_for_recent_images_is_reported(config: StubConfig) -> None:
+    """Otherwise, checkpointers would assume that their own period applies."""
+    with NameNodeStub(replace(config, checkpoint_period=5400.5, checkpoint_transactions=7)) as stub:
+        found = ask_settings(stub.server.url, timeout=600)
+    assert (found.get(CHECKPOINT_PERIOD, 0.0), found.get(CHECKPOINT_TXNS, 0)) == (5400.5, 7)
 
 
 def test_the_age_of_the_last_checkpoint_survives_a_restart(config: StubConfig, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -15,7 +16,7 @@ from bench.shape_layout import PLAIN, Layout
 from pipeline.class_archive import _remove_old, archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
-from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags
+from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags, spark_jars
 
 FILES = 2_000
 
@@ -72,6 +73,13 @@ def test_java_runs_without_the_module_that_spark_requests(tmp_path: Path) -> Non
     assert done.stdout.splitlines() == ["-cp", "a b", "--add-modules=java.se", "Main", "*"]
 
 
+def test_java_runs_without_the_script_where_programs_cannot_run(tmp_path: Path) -> None:
+    """Linux reports that a script on a disk with noexec cannot be executed."""
+    home = fake_java(tmp_path, "17.0.1")
+    with mock.patch("os.access", return_value=False):
+        assert find_java_home({"JAVA_HOME": str(home)}) == home
+
+
 DRIVER, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
 
 
@@ -108,6 +116,16 @@ def test_a_class_archive_is_specific_to_one_java(tmp_path: Path) -> None:
         (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
     first, second, third = map(archive_file, homes)
     assert first == third != second
+
+
+def test_a_pyspark_without_jars_has_no_class_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python files of a Spark distribution use the jars of SPARK_HOME."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert spark_jars() is None
+    assert found_version({"JAVA_HOME": str(fake_java(tmp_path / "jdk", "17.0.1"))}) == 17
 
 
 def test_classes_are_archived_once_and_only_with_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

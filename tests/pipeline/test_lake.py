@@ -238,12 +238,14 @@ def test_a_report_counts_the_edits_of_the_images_cluster(edits: Path, lake: str)
 
 def test_a_report_refuses_the_edits_of_another_namespace(edits: Path, tmp_path: Path, lake: str) -> None:
     image = open_image(NO_SPARK, str(CASE / "before"))
-    for cluster in ("CID-other.7", CLUSTER):
+    for cluster in ("CID-other.7000000", CLUSTER):
         append_edits(NO_SPARK, str(edits), f"{lake}-{cluster}", cluster)
-    with pytest.raises(LakeError, match=r"only edits of the cluster CID-other\.7, but the image belongs to namespace"):
-        open_edits(NO_SPARK, f"{lake}-CID-other.7", image)
-    assert open_edits(NO_SPARK, f"{lake}-CID-other.7@CID-other.7", image)
-    append_edits(NO_SPARK, str(edits), f"{lake}-{CLUSTER}", "CID-other.7")
+    with pytest.raises(
+        LakeError, match=r"only edits of the cluster CID-other\.7000000, but the image belongs to namespace"
+    ):
+        open_edits(NO_SPARK, f"{lake}-CID-other.7000000", image)
+    assert open_edits(NO_SPARK, f"{lake}-CID-other.7000000@CID-other.7000000", image)
+    append_edits(NO_SPARK, str(edits), f"{lake}-{CLUSTER}", "CID-other.7000000")
     (part, *_) = open_edits(NO_SPARK, f"{lake}-{CLUSTER}", image)
     assert f"cluster={CLUSTER}/" in str(part)
     assert open_edits(NO_SPARK, str(CASE / "before"), image)

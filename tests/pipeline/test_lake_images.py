@@ -31,11 +31,13 @@ from pipeline.lake import (
 )
 from pipeline.lake.delta import LakeTable
 from pipeline.lake.growth import _lengths, _summed
+from pipeline.lake.inputs import LakeImage
 from pipeline.lake.lake import image_table, images_table
+from pipeline.lake.set_back import check_image
 from pipeline.lake.upkeep import remove_orphans
 from pipeline.reports.inputs import open_image
 from tests.cli_runner import run_cli
-from tests.pipeline.lake_support import CASE, KilledError, image_rows, lake_rows, state
+from tests.pipeline.lake_support import CASE, MIDNIGHT, KilledError, image_rows, lake_rows, segment, state
 
 if TYPE_CHECKING:
     pass
@@ -82,7 +84,14 @@ def test_the_configured_number_of_images_is_retained(no_spark: Any, tmp_path: Pa
     os.utime(images / sources[0].name, (1002, 1002))
     with pytest.raises(LakeError, match=r"newer than image 292 .* was set back") as refused:
         append_image(no_spark, str(images / sources[0].name), lake)
-    assert f"`touch -d TIME {images / sources[0].name}`" in refused.value.hint
+    assert f"set the original time: `touch -d TIME {images / sources[0].name}`" in refused.value.hint
+    with pytest.raises(LakeError, match="or one of the two times is wrong") as refused:
+        append_image(no_spark, str(images / sources[0].name), lake, ImageOptions(time=1_002_000))
+    assert "touch" not in refused.value.hint
+    remote = LakeImage(92, "hdfs://nn/fsimage_92", 1_002_000, "c")
+    with pytest.raises(LakeError) as refused:
+        check_image(remote, images_in_lake(lake), is_time_of_file=True)
+    assert "append a local copy that has the original time (`touch -d TIME COPY`)" in refused.value.hint
 
 
 def test_a_killed_retention_leaves_no_image_without_files(
@@ -221,13 +230,26 @@ def test_an_image_without_a_version_file_joins_the_only_cluster_of_the_edits(no_
     assert done.cluster == "c"
 
 
-def test_an_image_of_another_namespace_does_not_join_the_only_cluster(no_spark: Any, lake: str) -> None:
-    append_edits(no_spark, str(CASE / "before"), lake, "CID-other.7")
-    with pytest.raises(LakeError, match=rf"namespace {NAMESPACE}, but the cluster CID-other\.7 .* namespace 7"):
+def test_an_image_of_another_namespace_does_not_join_the_only_cluster(no_spark: Any, tmp_path: Path, lake: str) -> None:
+    append_edits(no_spark, str(segment(tmp_path, 1, MIDNIGHT)), lake, "other.7000000")
+    with pytest.raises(LakeError, match=rf"namespace {NAMESPACE}, but the cluster other\.7000000 .* namespace 7000000"):
         append_image(no_spark, str(CASE / "after"), lake, INODES)
     assert not images_in_lake(lake)
     done = append_image(no_spark, str(CASE / "after"), lake, ImageOptions("other", ("inodes",)))
     assert done is not None
+
+
+def test_edits_of_another_namespace_are_refused(no_spark: Any, lake: str) -> None:
+    with pytest.raises(LakeError, match=rf"namespace {NAMESPACE}, but the cluster other\.7000000 .* namespace 7000000"):
+        append_edits(no_spark, str(CASE / "before"), lake, "other.7000000")
+    assert lake_contents(lake).edits == {}
+
+
+def test_a_chosen_name_with_a_number_is_not_that_of_a_namespace(no_spark: Any, lake: str) -> None:
+    for name in ("prod.2", "CID-prod.2026"):
+        done = append_image(no_spark, str(CASE / "after"), lake, ImageOptions(name, ("inodes",)))
+        assert done is not None
+        assert done.cluster == name
 
 
 @pytest.mark.parametrize("table", ["blocks", "nodes"])
@@ -238,12 +260,12 @@ def test_a_table_that_no_image_has_is_not_empty_but_an_error(no_spark: Any, lake
 
 
 def test_a_fetched_image_belongs_to_the_cluster_of_its_version_file(no_spark: Any, tmp_path: Path, lake: str) -> None:
-    first, second = (_fetched(tmp_path / str(namespace), f"CID-{namespace}") for namespace in (1, 2))
-    for image, root, cluster in ((first, lake, f"CID-1.{NAMESPACE}"), (second, lake, f"CID-2.{NAMESPACE}")):
+    first, second = (_fetched(tmp_path / cluster, cluster) for cluster in ("cluster1", "CID-2"))
+    for image, root, cluster in ((first, lake, f"cluster1.{NAMESPACE}"), (second, lake, f"CID-2.{NAMESPACE}")):
         done = append_image(no_spark, str(image), root, INODES)
         assert done is not None
         assert done.cluster == cluster
-    assert open_image(no_spark, str(first)).cluster == "CID-1"
+    assert open_image(no_spark, str(first)).cluster == "cluster1"
     for chosen in ("default", "prod"):
         append_image(no_spark, str(CASE / "before"), str(tmp_path / chosen), ImageOptions(chosen, ("inodes",)))
         done = append_image(no_spark, str(first), str(tmp_path / chosen), INODES)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.extras import install_hint
 from tests.recorded_cases import RECORDED, Case
 
 IMAGE = Case(RECORDED / "hadoop-3.4.1" / "renames").image("before")
@@ -34,8 +35,5 @@ def test_a_missing_library_is_one_error(words: tuple[str | Path, ...], missing: 
     command = [sys.executable, "-c", WITHOUT, *map(str, words)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        f"checkpointer: {missing} is not installed",
-        "  next: Install it: pip install 'hdfs-checkpointer[spark]'.",
-    ]
+    assert done.stderr.splitlines() == [f"checkpointer: {missing} is not installed", f"  next: {install_hint('spark')}"]
     assert list(tmp_path.iterdir()) == []

@@ -146,27 +146,40 @@ def test_space_kept_by_each_snapshot_equals_that_of_a_walk(path: Path, tmp_path:
         assert sum(row["snapshots"] for row in costs.directories) == len(views.ids)
 
 
+# Hadoop 2.7 forgets at a restart which files exist only in snapshots, and then keeps blocks that no snapshot contains
+REPLAYED = [
+    pytest.param(path, marks=[pytest.mark.deep] if "random" in path.parts[-3] else [])
+    for path in IMAGES
+    if "random" not in path.parts[-3] or path.parts[-4] != "hadoop-2.7.3"
+]
+INEXACT = {
+    ("random-snapshot-15443", "sju195"): "replay keeps an unreachable inode",
+    ("random-snapshot-ec-15056", "sstokanzed116"): "replay cuts a renamed file that an earlier snapshot contains",
+}
+"""Snapshots of which the report promises another space, with the reason."""
+
+
 @pytest.mark.recorded
-@pytest.mark.parametrize(
-    "path", [path for path in IMAGES if "random" not in path.parts[-3]], ids=lambda path: "-".join(path.parts[-4:-2])
-)
+@pytest.mark.parametrize("path", REPLAYED, ids=lambda path: "-".join(path.parts[-4:-2]))
 def test_replay_of_a_deletion_frees_what_the_report_promises(path: Path, tmp_path: Path) -> None:
     with ImageFile.open(path) as image:
         txid = image.txid
         costs = snapshot_costs(HostImage.indexed(image, tmp_path / "scratch"))
-    files, length = _stored(path)
+    files, blocks = _stored(path)
     for number, row in enumerate(costs.snapshots):
         if row["path"] is None:
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
         deletion = DeleteSnapshotOp(txid=txid + 1, snapshot_root=row["path"], snapshot_name=row["name"])
-        left_files, left_length = _stored(merge(path, [deletion], [folder]).saved.paths[0])
-        assert (row["files"], row["length"]) == (files - left_files, length - left_length), row
+        left_files, left_blocks = _stored(merge(path, [deletion], [folder]).saved.paths[0])
+        freed = sum(size for block, size in blocks.items() if block not in left_blocks)
+        is_exact = (row["files"], row["length"]) == (files - left_files, freed)
+        assert is_exact == ((path.parts[-3], row["name"]) not in INEXACT), row
 
 
-def _stored(path: Path) -> tuple[int, int]:
-    """Return the files of an image, and the bytes of all their blocks."""
+def _stored(path: Path) -> tuple[int, dict[int, int]]:
+    """Return the number of files of an image, and the sizes of all their blocks by id."""
     files, blocks = 0, dict[int, int]()
     with ImageFile.open(path) as image:
         records = ImageRecords(image)
@@ -176,7 +189,7 @@ def _stored(path: Path) -> tuple[int, int]:
         for of_file in records.snapshot_diffs():
             if isinstance(of_file, FileDiffRecords):
                 blocks |= {block.blockId: block.numBytes for diff in of_file.diffs for block in diff.blocks}
-    return files, sum(size for size in blocks.values() if size <= UNKNOWN)
+    return files, {block: size if size <= UNKNOWN else 0 for block, size in blocks.items()}
 
 
 def test_a_report_mentions_snapshots_with_a_missing_inode(tmp_path: Path) -> None:

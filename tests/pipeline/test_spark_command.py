@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from unittest import mock
 
@@ -14,6 +15,7 @@ from py4j.protocol import Py4JNetworkError
 
 from pipeline.cli.spark_command import context_for
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
+from pipeline.java_options import spark_jars
 from pipeline.session import build_context, build_session, settings
 from pipeline.task_errors import mark_typed_errors
 
@@ -118,6 +120,37 @@ def test_py4j_messages_about_an_interrupt_are_not_shown(capfd: pytest.CaptureFix
 def test_local_masters_have_local_settings(master: str) -> None:
     found = settings(master, "1g")
     assert ("spark.driver.host" in found) == ("spark.network.timeout" in found) == (master in {"local", "local[2]"})
+
+
+@pytest.mark.parametrize("master", ["spark://localhost:7077", "yarn", None])
+def test_options_of_a_cluster_driver_in_the_defaults_file_apply(master: str | None) -> None:
+    assert "spark.driver.extraJavaOptions" not in settings(master, "1g")
+
+
+@pytest.mark.parametrize(
+    ("jar", "problem"),
+    [
+        ("", "which contains no Spark"),
+        ("spark-core_2.12-3.5.1.jar", "which is Spark 3.5.1"),
+        ("spark-core_2.12-3.3.2.3.3.7190.0-91.jar", "which is Spark 3.3.2.3.3.7190.0-91"),
+    ],
+)
+def test_a_spark_home_of_another_release_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jar: str, problem: str
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (tmp_path / "jars" / jar).mkdir(parents=True)
+    with pytest.raises(PipelineSetupError, match=f"^SPARK_HOME is {tmp_path}, {problem}, but PySpark 4") as caught:
+        build_context(master="local[1]")
+    assert "Unset SPARK_HOME" in caught.value.hint
+
+
+def test_the_spark_of_pyspark_is_a_valid_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = spark_jars()
+    assert jars is not None
+    monkeypatch.setenv("SPARK_HOME", str(jars.parent))
+    with mock.patch("pyspark.SparkContext.getOrCreate") as create:
+        assert build_context(master="local[1]") is create.return_value
 
 
 def _broken(name: str) -> ModuleType:

@@ -130,7 +130,7 @@ def test_a_refusal_names_the_permitted_callers() -> None:
     )
     answer = Site(admission).client().get("/page", headers=TOKEN)
     assert answer.status_code == 403
-    expected = f"Only some may; {PRINCIPAL} (user sn) is none of: nn/there@R (a.key), b.key (hdfs, group ops)"
+    expected = f"Only some may; {PRINCIPAL} (user sn) is not one of: nn/there@R (a.key), b.key (hdfs, group ops)"
     assert answer.text == f"{expected}\n"
     assert answer.status == f"403 {expected}"
     assert answer.headers["WWW-Authenticate"] == WELCOME

@@ -45,6 +45,12 @@ def test_permitted_hosts_follow_hadoops_keys() -> None:
     assert rules(more)[0] == {"master1", "10.0.0.2", "jn1", "jn2", "fd00::3", "backup", "192.168.0.0/16"}
 
 
+def test_variables_of_other_keys_are_not_read() -> None:
+    """Hadoop resolves a variable only when it reads the key."""
+    circle = {"my.a": "${my.b}", "my.b": "${my.a}"}
+    assert rules(HA | circle) == rules(HA)
+
+
 def test_without_namenode_addresses_any_host_may_call() -> None:
     assert rules({})[0] == {"*"}
     assert rules({"dfs.namenode.http-address": "0.0.0.0:9870"})[0] == {"*"}

@@ -148,6 +148,19 @@ def test_address_of_a_single_namenode() -> None:
     assert given_address.namenode_http_addresses == ("http://other:50070",)
 
 
+@pytest.mark.parametrize(("name", "port"), [("nn.example.org", 8020), ("nn.example.org:9000", 9000)])
+def test_a_default_file_system_without_a_scheme_is_a_namenode(name: str, port: int) -> None:
+    # `FileSystem.getDefaultUri` and `DFSUtilClient.getNNAddress` of 3.3.6 and 3.5.0 return this address
+    found = config({"fs.defaultFS": name}, Role.SECONDARY)
+    assert found.namenode_http_addresses == ("http://nn.example.org:9870",)
+    assert found.namenode_rpc_addresses == (("nn.example.org", port),)
+
+
+@pytest.mark.parametrize("name", ["local", "file:///", "//nn:8020", "s3a://bucket"])
+def test_a_default_file_system_that_is_no_namenode(name: str) -> None:
+    assert "dfs.namenode.http-address" in faults({"fs.defaultFS": name}, Role.SECONDARY)
+
+
 def test_addresses_with_https_only() -> None:
     found = config({**HA, "dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address.mycluster.nn1": "host1:1"})
     assert found.namenode_http_addresses == ("https://host1:1", "https://host2:9871")

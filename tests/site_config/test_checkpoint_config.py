@@ -47,6 +47,22 @@ def test_roles_that_retry_failed_directories(role: Role, value: str | None, retr
     assert config(values, role).restore_directories is retried
 
 
+@pytest.mark.parametrize("value", ["-1", "0", "-5m"])
+def test_a_bandwidth_of_zero_or_less_is_unlimited(value: str) -> None:
+    # as in `ImageServlet.getThrottler` and `getThrottlerForBootstrapStandby`
+    names = ("dfs.image.transfer.bandwidthPerSec", "dfs.image.transfer-bootstrap-standby.bandwidthPerSec")
+    found = config({**SINGLE, **dict.fromkeys(names, value)})
+    assert (found.transfer_bandwidth, found.bootstrap_bandwidth) == (0, 0)
+
+
+def test_only_a_backup_node_reads_its_address() -> None:
+    key = "dfs.namenode.backup.address"
+    values = {**SINGLE, key: "${env.NO_SUCH_HOST}:50100"}
+    assert config(values, Role.SECONDARY)
+    assert config(values, Role.STANDBY)
+    assert list(faults(values, Role.BACKUP)) == [key]
+
+
 def test_a_checkpoint_directory_must_not_be_a_namenodes_own(tmp_path: Path) -> None:
     (tmp_path / "name").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "name")

@@ -92,6 +92,18 @@ def test_keys_of_a_single_namenode_take_precedence() -> None:
     assert (login.principal, login.keytab) == ("hdfs/nnb.example@R", Path("/keys/b"))
 
 
+def test_each_namenode_may_have_its_own_principal() -> None:
+    key = "dfs.namenode.kerberos.principal"
+    own = {f"{key}.ns.a": "hdfs-a/one@R", f"{key}.ns.b": "hdfs-b/two@R"}
+    expected = {"hdfs-a/one@R": f"{key}.ns.a", "hdfs-b/two@R": f"{key}.ns.b"}
+    found = read({**PAIR, **own}, Role.STANDBY)
+    assert found.login.principal == "hdfs-b/two@R"
+    assert found.upload_principals.items() >= expected.items()
+    assert found.require_server().policies[Resource.IMAGES].principals == found.upload_principals
+    assert "nn/nna.example@R" not in found.upload_principals
+    assert node(own).policies[Resource.JOURNAL].principals.keys() == found.upload_principals.keys()
+
+
 def test_a_standby_on_a_third_host_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
     third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
@@ -254,6 +266,18 @@ def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:
         AccessControlList.parse("security.qjournal.service.protocol.acl.blocked", "x"),
         MachineList.parse("security.service.authorization.default.hosts.blocked", "10.0.0.2"),
     )
+
+
+def test_access_lists_with_only_groups_and_without_members() -> None:
+    """In Hadoop, only groups follow a leading blank, and an empty list allows nobody."""
+    acl, administrators = "security.qjournal.service.protocol.acl", "dfs.cluster.administrators"
+    values = {acl: " hadoop", administrators: " ops", "hadoop.security.authorization": "true"}
+    policies = node(values).policies
+    assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl, groups=frozenset({"hadoop"})),)
+    assert policies[Resource.CONTROL].lists == (AccessControlList(administrators, groups=frozenset({"ops"})),)
+    everybody = {"security.service.authorization.default.acl": "*"}
+    policies = node({**values, **everybody, acl: ""}).policies
+    assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl),)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ A NameNode replays these operations without effect, and so does this program. No
 operation that contradicts the namespace is an error with exit code 4. The number of ignored operations is reported as
 `ignored` in `merge --json`, `checkpoint --json` and `/status`, as the `ignored_total` metric, and in a note of `merge`.
 NameNodes log few such operations. If their number grows fast, examine the operations with `edits dump`. Tests replay
-each operation with this program and on a Hadoop 2.7.3 NameNode.
+each operation with this program and on NameNodes of Hadoop 2.7.3 and 3.5.0.
 """
 
 _PATHS = """\

@@ -198,7 +198,7 @@ class BackupFollower:
                 return
 
     def converge(self, receiver: JournalReceiver, observer: Observer | None = None) -> bool:
-        """Catch up with the stream and transfer the namespace to the stream; return False if the stream broke.
+        """Catch up with the stream and transfer the namespace to it; return False if the stream was interrupted.
 
         Raises:
             HdfsError: see `reach`.

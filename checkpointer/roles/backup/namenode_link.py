@@ -246,7 +246,7 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
         if left != right:
             raise StorageError(
                 f"the NameNode at {where} belongs to another namespace: its {name} is {left}, ours is {right}",
-                hint="Check dfs.namenode.name.dir and fs.defaultFS. To use this NameNode, first move the contents of "
-                "this node's directories away; they may be the last copy of the other namespace. Leave an empty "
-                "folder `current` there.",
+                hint="Check dfs.namenode.name.dir and fs.defaultFS. To use this NameNode, stop the daemon, and move "
+                "the contents of this node's directories away; they may be the last copy of the other namespace. Leave "
+                "an empty folder `current` there, and start the daemon.",
             )

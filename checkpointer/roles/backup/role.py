@@ -318,7 +318,8 @@ class BackupRole(StoredRole):
 
     def follow(self) -> bool:
         """Check the NameNode once, unless a checkpoint is running."""
-        # Wait briefly, because a poll holds the lock only for a moment, but could coincide with every check.
+        # A poll holds the lock only for a moment. Without a brief wait, however, every check could coincide with a
+        # poll.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
                 self._parts.upkeep.attempt(self._check)

@@ -10,7 +10,7 @@ These transitions cannot occur:
 - DROP_UNTIL_NEXT_ROLL to IN_SYNC: without an open segment, the namespace cannot be in sync.
 - CONVERGED except in JOURNAL_ONLY: in the other states, no stream is running or the namespace is already in sync.
 - NAMESPACE_LOST except in IN_SYNC: in the other states, the stream does not access the namespace.
-- A batch after a gap: the receiver refuses the batch, and the stream breaks.
+- A batch after a gap: the receiver refuses the batch, which ends the stream.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ start-over.
 
 - The first time that the NameNode is behind our transactions, a batch may be in progress. The second time, or if no
   stream is running, the NameNode was set back.
-- If the NameNode wrote transactions but none arrived, it may have lost our registration. This node then breaks off the
-  stream and registers again.
+- If the NameNode wrote transactions but none arrived, it may have lost our registration. This node then ends the stream
+  and registers again.
 - A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
   after the roll, the NameNode cannot reach this node, which is an error.
 - If every image of this node is damaged, this node sets them all aside and starts over from the NameNode's image.
@@ -386,7 +386,7 @@ class StreamUpkeep:
 
     def _converge(self, observer: Observer) -> None:
         if not self.on_intact_image(partial(self.follower.converge, self.receiver, observer)):
-            raise CheckpointError(f"the stream broke: {self.receiver.position().reason}")
+            raise CheckpointError(f"the stream was interrupted: {self.receiver.position().reason}")
         segment = self.receiver.position().segment
         if segment is not None:
             self.storage.write_seen_txid(segment.first)

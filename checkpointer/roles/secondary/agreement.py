@@ -37,9 +37,9 @@ def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenod
             raise StorageError(
                 f"{namenode} belongs to another namespace: {theirs.namespace_text}; the checkpoint directories belong "
                 f"to {each.namespace_text}",
-                hint="Check the NameNode's address. To use this NameNode, first move the contents of the checkpoint "
-                "directories away; they may be the last copy of the other namespace. Leave an empty folder `current` "
-                "there.",
+                hint="Check the NameNode's address. To use this NameNode, stop the daemon, and move the contents of "
+                "the checkpoint directories away; they may be the last copy of the other namespace. Leave an empty "
+                "folder `current` there, and start the daemon.",
             )
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     if not ours:

@@ -3,8 +3,8 @@
 If the NameNode saves an image itself, a checkpoint begins with that image, and the edits between our newest image and
 that image are not merged. The archive would have a gap there.
 
-Only memory shows which of these edits are still to be fetched. After a restart, they are derived again before the first
-upload. Until then, the NameNode keeps its image before that image, and thus all edits in between.
+Only the fetcher's memory records which of these edits are still missing. After a restart, the fetcher determines them
+again before the first upload. Until that upload, the NameNode keeps an earlier image, and therefore all edits after it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ArchiveEdits:
         self._wanted, self._is_resumed = _WantedEdits(first, compared, base_txid, info), True
 
     def _resume(self, manifest: Callable[[int], EditLogManifest], extra_edits: int) -> None:
-        """Determine the edits that the previous process may have wanted.
+        """Determine the edits that the previous process may not have fetched yet.
 
         The NameNode's segments begin `extra_edits` transactions before its older image. All earlier edits were
         available when this image was made.
@@ -102,7 +102,7 @@ class ArchiveEdits:
             self._is_resumed = True
 
     def forget(self) -> None:
-        """Forget the wanted edits, because our images and edits belong to a lost past."""
+        """Forget the edits to fetch, because our images and edits belong to a lost past."""
         self._wanted, self._last_gap = None, -1
         self._fault.forget()
 
@@ -114,8 +114,8 @@ class ArchiveEdits:
         *,
         extra_edits: int,
     ) -> None:
-        """Fetch the wanted segments that are missing, and segments that belong to another past, unless our newest image
-        may belong to another past itself.
+        """Fetch the wanted segments that are missing here or belong to another past; do nothing if our newest image may
+        belong to another past.
 
         After a fault or a cancellation, which is only logged, the next call continues.
 
@@ -150,8 +150,8 @@ class ArchiveEdits:
         """Fetch the wanted segments of the NameNode.
 
         Raises:
-            HdfsError, OSError: not all of them are stored. A segment that cannot be fetched does not prevent the fetch
-                of the others, unless the connection or our storage fails.
+            HdfsError, OSError: not all of them are stored. If a segment cannot be fetched, the others are fetched
+                nevertheless, unless the connection or our storage fails.
         """
         if wanted.first > wanted.last:
             return

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from checkpointer.errors import ProgressPendingError
 from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
@@ -79,7 +80,7 @@ class NamenodePosition:
         self._lock = threading.Lock()
         self._known: int | HdfsError | None = None
 
-    def ask(self, cancelled: Callable[[], bool] = lambda: False) -> int | None:
+    def ask(self, cancelled: Callable[[], bool]) -> int | None:
         """Query the NameNode's newest transaction; return None if the NameNode does not answer.
 
         Raises:
@@ -100,16 +101,16 @@ class NamenodePosition:
         self._keep(txid)
 
     def txid(self) -> int:
-        """Return the last known position; query the NameNode only if no position is known.
+        """Return the last known position without waiting for the NameNode.
 
         Raises:
+            ProgressPendingError: no query has ended yet.
             HdfsError: the NameNode could not be queried.
         """
         with self._lock:
             known = self._known
         if known is None:
-            self.ask()
-            return self.txid()
+            raise ProgressPendingError("the NameNode has not answered yet")
         if isinstance(known, HdfsError):
             raise known
         return known

@@ -255,6 +255,7 @@ class SecondaryRole:
         transaction.
 
         Raises:
+            ProgressPendingError: the first `prepare` has not ended yet.
             HdfsError: the NameNode could not be queried, or a directory cannot be read.
         """
         newest = self._storage.latest_image()

@@ -97,7 +97,7 @@ class SecondaryPast:
             self.provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
     def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[TxnRun, ...]]:
-        """Return the runs before each stored image from the past of the process `life`, by the image's txid."""
+        """Return, by txid, the runs before each stored image that belongs to the past of the process `life`."""
         provenances = {image.txid: self.provenances.of(image.md5) for image in self.held()}
         return {
             txid: provenance.history()

@@ -87,8 +87,8 @@ class EditSource(Protocol):
         """
 
     def files(self) -> list[EditLogSegment]:
-        """Return the segments that this node can serve and display, because they are local files; an empty list if the
-        edits are not in a shared directory.
+        """Return the segments in the shared directory, which this node can serve and display; an empty list if the
+        edits are elsewhere.
 
         Raises:
             StorageError: the files cannot be listed.

@@ -180,9 +180,9 @@ class FolderEdits:
             raise StorageError(
                 f"{self._folder} contains edits of another namespace, {theirs.colon_string()}; our images belong to "
                 f"{namespace.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir. To use these edits, first move the contents of this node's "
-                "dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty folder "
-                "`current` there.",
+                hint="Check dfs.namenode.shared.edits.dir. To use these edits, stop the daemon, and move the contents "
+                "of this node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an "
+                "empty folder `current` there, and start the daemon.",
             )
 
     def close(self) -> None:

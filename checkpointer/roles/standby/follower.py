@@ -7,8 +7,8 @@ saved. One lock protects the namespace.
   applied, another VERSION, another past). The next tail loads the newest image.
 - Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
   of the past, because the missing segments may have been purged in another past. If the past is unchanged, or if every
-  copy of an edit is damaged, the follower fetches the active NameNode's image once this image replaces these edits.
-  Until then, the fault raises an alarm.
+  copy of an edit is damaged, an alarm is raised until the active NameNode has an image that replaces these edits. The
+  follower then fetches this image.
 - Held: a rolling upgrade has begun, and the follower applies no edits until the rollback image is saved.
 - Lost: our state does not belong to the cluster's past. The follower sets our state aside and loads the active
   NameNode's image instead. It fetches the same image again only after increasing delays. It also replaces our state if
@@ -51,6 +51,7 @@ from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import as_hdfs_error, error_text
+from hadoop_common.moment_age import MomentAge
 from hadoop_common.recurring_fault import RecurringFault
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
@@ -152,6 +153,7 @@ class JournalFollower:
         self._fault = RecurringFault(_LOG, "edits are read and applied again", unit="tails", clock=clock)
         self._open_fault = RecurringFault(_LOG, "the open segment is read again", unit="tails", clock=clock)
         self._tailed_at: float | None = None
+        self._tail_age = MomentAge(time.monotonic, time.time)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
         """Apply new settings from the next step on."""
@@ -199,7 +201,7 @@ class JournalFollower:
             source_txid=tailer.source_txid,
             active_txid=self._roller.active_txid,
             tailed_at=tailed_at,
-            tailing_lag_seconds=None if tailed_at is None else round(max(0.0, time.time() - tailed_at), 3),
+            tailing_lag_seconds=None if tailed_at is None else round(self._tail_age.of(tailed_at), 3),
             tailing_lag_transactions=max(0, newest - tailer.applied_txid),
             rolling_upgrade=tailer.upgrading,
             rollback_image_due=tailer.rollback_due,
@@ -327,7 +329,7 @@ class JournalFollower:
             if not self._assure(observer, deep=False):
                 raise
             self._tailer.catch_up(observer)
-        self._tailed_at = time.time()
+        self._tailed_at = self._tail_age.now()
         self._fault.ended()
         if fault := self._tailer.open_fault:
             text = f"the open segment will be read later: {fault}"

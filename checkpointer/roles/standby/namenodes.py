@@ -229,7 +229,7 @@ class NameNodes:
         """Return whether a NameNode's newest image is older than `txid`. An HTTP request for a missing image would make
         the NameNode log a stack trace.
 
-        The edit log manifest proves nothing, because with a quorum, it lists only local segments since the last
+        The edit log manifest proves nothing, because, with a quorum, it lists only local segments since the last
         failover.
         """
         with suppress(RpcError):

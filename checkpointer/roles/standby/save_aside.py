@@ -19,7 +19,9 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 
 _NOTHING_HINT = "The newest state on this node is its newest image and the edits that can still be read."
-_AGAIN_HINT = f"{FREE_SPACE_HINT} Then repeat the command. Do not restart or reload the daemon before."
+_AGAIN_HINT = (
+    f"{FREE_SPACE_HINT} Then repeat the command. Do not restart or reload the daemon until the command has succeeded."
+)
 
 
 def save_aside(namespace: WarmNamespace, storage: StorageDirectories, observer: Observer) -> list[Path]:

@@ -233,7 +233,7 @@ def note_acl(state, directory, row, body, given, pos):
 
 @step
 def open_file(state, row, client_name, client_machine):
-    """Open a file for write."""
+    """Open a file for writing."""
     entry = rows_of(state)[row]
     entry["flags"] |= DIRTY | UNDER_CONSTRUCTION
     entry["client_name"] = client_name

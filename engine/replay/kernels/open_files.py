@@ -1,4 +1,4 @@
-"""Finds and reads the base image's files that are open for write, by their entries in FILES_UNDERCONSTRUCTION.
+"""Finds and reads the base image's files that are open for writing, by their entries in FILES_UNDERCONSTRUCTION.
 
 An entry is verified without creating a row for its file and without searching for its name. The path must lead to a
 directory, and the inode must be an open file of that name and a child of the directory. The children are read last,

@@ -1,4 +1,4 @@
-"""Section `open-files`: files that are open for write."""
+"""Section `open-files`: files that are open for writing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def section(work: ReportData) -> ReportSection:
     return ReportSection(
         "open-files",
         "Open files",
-        f"Files that were open for write, by age on {work.options.as_of:%Y-%m-%d}.",
+        f"Files that were open for writing, by age on {work.options.as_of:%Y-%m-%d}.",
         (
             table("open_files", "In total", _SUMS, [total]),
             table("open_by_age", "By last modification", (text("value", "Last modified"), *_SUMS), by_age),

@@ -39,7 +39,7 @@ def archived(**values: Any) -> Observation[NodeState]:
         (
             archived(),
             State.OK,
-            "every moment of branch main up to transaction 90, 3 transactions behind, complete 2 s ago",
+            "every moment of branch main up to transaction 90, 3 transactions behind, last complete 2 s ago",
         ),
         (archived(missing_transactions=4), State.OK, "a purge removed 4 transactions before they were archived"),
         (archived(missing_transactions=4, restorable_txid=80), State.WARNING, "a purge removed 4 transactions"),

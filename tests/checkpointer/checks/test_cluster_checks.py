@@ -139,6 +139,8 @@ def test_version_check(change: dict[str, Any], state: State, word: str) -> None:
     found = decide("version", namenodes=(namenode(storage_info=Observation(replace(INFO, **change))),))
     assert found.state is state
     assert word in found.summary
+    # VERSION and the configuration are right during an upgrade
+    assert found.hint.startswith("During an upgrade, no action is needed") == (state is State.WARNING)
 
 
 def test_another_cluster_is_not_reported_as_an_upgrade() -> None:

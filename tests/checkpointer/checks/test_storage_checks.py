@@ -28,7 +28,9 @@ def test_storage_hints_for_a_lost_past_and_a_damaged_image() -> None:
     assert "keep it" in decide("storage", directories=lost).hint
     damaged = image(copies=((ROOT / "current/fsimage_90", DOWN),))
     (outcome,) = perform([BY_NAME["storage"]], facts(directories=lost, image=damaged), Thresholds())
-    assert "fetch-image" in outcome.hint
+    # `fetch-image` does not write to a storage directory
+    assert "fetch-image" not in outcome.hint
+    assert "continues from another copy" in outcome.hint
 
 
 def test_folders_not_compared_are_listed_without_a_warning() -> None:
@@ -118,6 +120,18 @@ def test_storage_check_before_the_first_image() -> None:
             assert found.state is State.WARNING
             assert "no image yet" in found.summary
         assert decide("storage", directories=(new,)).hint.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("used", "new", "start"),
+    [("", "", "The next"), ("12@host", "12@host", "The next"), ("12@host", "", "The running daemon does not use")],
+)
+def test_storage_check_of_a_directory_without_an_image(used: str, new: str, start: str) -> None:
+    """A daemon that could not create the directory writes no image there."""
+    empty = directory(OTHER, StorageState.MISSING, holder=new)
+    found = decide("storage", directories=(directory(holder=used), empty))
+    assert (found.state, found.summary) == (State.WARNING, "1 directory has no image yet")
+    assert found.hint.startswith(start)
 
 
 def test_storage_check_after_the_directories_were_removed_under_a_running_daemon() -> None:

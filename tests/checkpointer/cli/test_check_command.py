@@ -140,11 +140,11 @@ def test_json_output(site: Site) -> None:
 def test_leader_by_a_lock_file(site: Site, tmp_path: Path) -> None:
     site.values["checkpointer.leader.lock"] = (tmp_path / "lock").as_uri()
     found = site.reported("leader")
-    assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "no daemon leads")
+    assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "no daemon is the leader")
     with leading_process(tmp_path / "lock"):
         found = site.reported("leader")
         assert found["state"] == "OK"
-        assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) has led for ")
+        assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) has been the leader for ")
 
 
 def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
         assert keeper is not None
         with closing(keeper):
             keeper.ask(leader)
-            assert site.reported("leader")["summary"].startswith(f"{leader} has led for ")
+            assert site.reported("leader")["summary"].startswith(f"{leader} has been the leader for ")
         assert site.reported("leader")["state"] == "WARNING"
     site.values[SESSION_TIMEOUT] = "3000"
     away = site.run("--only", "leader", "--timeout", "10")

@@ -13,7 +13,11 @@ import pytest
 
 import checkpointer.cli as cli
 from hadoop_common.exit_codes import ExitCode
+from hadoop_common.names import segment_name
+from tests.archive.storage import segment, storage
 from tests.cli_runner import run_cli
+from tests.engine.image_builder import BASE_TXID
+from tests.engine.op_makers import mkdir
 
 
 def raising(error: Exception) -> Any:
@@ -43,6 +47,22 @@ def test_full_standard_output_is_one_error(words: tuple[str, ...]) -> None:
     assert done.returncode == ExitCode.STORAGE
     assert done.stderr.count("\n") == 2
     assert "  next: " in done.stderr
+
+
+def test_output_in_a_locale_that_lacks_a_character(tmp_path: Path) -> None:
+    """Documents are UTF-8 in every locale; other text shows the character as an escape."""
+    directory = storage(tmp_path)
+    last = segment(directory, BASE_TXID, mkdir("/é日本", 16386))
+    edits = directory / "current" / segment_name(BASE_TXID + 1, last)
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+
+    def printed(*words: str | Path) -> bytes:
+        command = [sys.executable, "-m", "checkpointer", *map(str, words)]
+        return subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+
+    assert "<PATH>/é日本</PATH>" in printed("edits", "dump", edits).decode()
+    assert run_cli("merge", directory).code == 0
+    assert printed("ls", "--image", directory, "/").endswith(b" /\xe9\\u65e5\\u672c\n")
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.EBADF, "Bad file descriptor"), AssertionError()])

@@ -12,7 +12,7 @@ from image_tools.dump.values import mode_symbols
 from tests.archive.storage import segment, storage
 from tests.checkpointer.schemas import valid
 from tests.cli_runner import run_cli
-from tests.engine.image_builder import BASE_TXID
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 from tests.image_format.image_support import RECORDED
 from tests.recorded_cases import image_in
@@ -53,6 +53,24 @@ def test_ls_du_and_top_agree_with_find(tmp_path: Path) -> None:
     assert sum(row["files"] for row in top) == len(files)
     assert run_cli("top", *IMAGE, "--of", "directories", "--by", "files").code == 0
     assert run_cli("du", *IMAGE, "-h", "/").code == 0
+
+
+def test_json_is_valid_for_every_name(tmp_path: Path) -> None:
+    paths = [
+        f"/{name}" for name in ("\t", "\n", '"', "\\", "\x7f", "\x85", "\u2028", "\u202e", "\U000e0001", "日本", "😀")
+    ]
+    builder = ImageBuilder(HADOOP3)
+    for path in paths:
+        builder.file(path)
+    image = builder.save(tmp_path)
+    rows = [json.loads(line) for line in run_cli("ls", "--image", image, "/", "--json").out.split("\n")[:-1]]
+    assert {valid("ls.json")(row)["path"] for row in rows} == set(paths)
+    rows = [
+        json.loads(line) for line in run_cli("find", "--image", image, "/", "--format", "json").out.split("\n")[:-1]
+    ]
+    assert {row["path"] for row in rows} == {"/", *paths}
+    sums = json.loads(run_cli("du", "--image", image, "/", "--json").out)["paths"]
+    assert {row["path"] for row in sums} == set(paths)
 
 
 def test_ls_and_du_accept_reserved_paths() -> None:
@@ -103,6 +121,8 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
         (("find", *IMAGE, "/", "--as-of", "7"), 2, "need --archive"),
         (("find", *IMAGE, "/missing"), 1, "/missing does not exist"),
         (("ls", *IMAGE, "/missing"), 1, "/missing does not exist"),
+        (("find", *IMAGE, "/", ""), 2, "PATH is empty"),
+        (("du", *IMAGE, ""), 2, "PATH is empty"),
         (("find", *IMAGE, "/", "--format", "parquet"), 2, "--output"),
         (("find", *IMAGE, "/", "--min-size", "x"), 2, "is not a size"),
         (("find", *IMAGE, "/", "--modified-before", "x"), 2, "is not a time"),
@@ -128,3 +148,5 @@ def test_find_at_a_past_moment_of_an_archive(tmp_path: Path) -> None:
     assert "/later" in run_cli("find", *words, "/").out.splitlines()
     assert "/later" in run_cli("find", *words, "--as-of", str(last), "/").out.splitlines()
     assert "/later" not in run_cli("find", *words, "--as-of", str(BASE_TXID), "/").out.splitlines()
+    missing = run_cli("find", *words, "--as-of", str(BASE_TXID), "/later")
+    assert (missing.code, "/later does not exist in the image\n" in missing.err) == (1, True), missing.err

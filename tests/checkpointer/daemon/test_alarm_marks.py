@@ -151,7 +151,8 @@ def test_acknowledgement_expires_and_requires_an_alarm(
         409,
         {
             "state": "nothing raised",
-            "message": "no alarm of the kind space is raised: only a silence may begin before its alarm",
+            "message": "no alarm of the kind space is active: an alarm can be silenced in advance, but not "
+            "acknowledged",
         },
     )
     for end in ("minutes=0", ""):

@@ -288,6 +288,15 @@ def test_incomplete_archive_is_an_alarm(place: Path) -> None:
     assert "the disk is full" in process.alarms()[0]
 
 
+def test_incomplete_archive_is_an_alarm_although_the_clock_was_set_back(place: Path) -> None:
+    clock, wall = Clock(), Clock(86_400.0)
+    process = ArchiveProcess(config_of(place), clock=clock, wall=wall)
+    process._reported(ArchiveReport(MAIN, 10, 10, complete=True))
+    clock.now, wall.now = 301.0, 301.0
+    assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
+    assert state_of(process).lag_seconds == 301
+
+
 def test_report_on_the_previous_history_is_discarded_after_a_start_over(
     place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from checkpointer.daemon.service import CheckpointService
 from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
@@ -91,11 +93,18 @@ def test_cancellation_ends_a_checkpoint_and_blocks_others(
     assert service.status()["failures"] == 0
 
 
-def test_cancellation_can_be_revoked(service: CheckpointService, role: FakeRole) -> None:
+def test_cancellation_can_be_revoked(
+    service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "checkpointer.daemon.cancellation")
     role.journal = TRANSACTIONS
     service.cancel("maintenance", prevent_for=1800.0)
     assert service.poll().state is TriggerState.UNAVAILABLE
     service.cancel("it is over", prevent_for=0.0)
+    assert caplog.messages == [
+        "no checkpoint is running, and none can begin for 30 min 0 s: maintenance",
+        "no checkpoint is running, and the next checkpoint may begin immediately",
+    ]
     assert service.status()["cancelled"] is None
     assert service.poll().state is TriggerState.DONE
 

@@ -6,14 +6,17 @@ from dataclasses import asdict, replace
 
 import pytest
 
+import tests.clock
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.transfer.upload_target import Upload
+from checkpointer.daemon.upload_forecast import UploadForecast
+from checkpointer.transfer.image_acceptance import ImageAcceptance
+from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import Observer
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from servlets.status import TriggerState
-from tests.checkpointer.service_support import START, TRANSACTIONS, Clock, FakeRole, standby_config
+from tests.checkpointer.service_support import PERIOD, START, TRANSACTIONS, Clock, FakeRole, standby_config
 from tests.servlets.support import INFO
 
 
@@ -51,6 +54,22 @@ def test_repeated_failures_are_an_alarm_and_waits_grow(
     ]
 
 
+@pytest.mark.parametrize(("image_at", "late"), [(START, "no checkpoint for"), (None, "no checkpoint yet, after")])
+def test_checkpoint_is_late_although_the_clock_was_set_back(
+    role: FakeRole, clock: Clock, image_at: float | None, late: str
+) -> None:
+    """The time of the newest image is then in the future."""
+    wall = tests.clock.Clock(START)
+    service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
+    role.journal, role.written_at, role.fault = 1, image_at, StorageError("disk full")
+    service.poll()
+    wall.now -= 86_400
+    assert service.status()["secondsSinceCheckpoint"] == (None if image_at is None else 0)
+    clock.now, wall.now = clock.now + 4 * PERIOD, wall.now + 4 * PERIOD
+    assert service.status()["secondsSinceCheckpoint"] == (None if image_at is None else 4 * PERIOD)
+    assert any(alarm.startswith(f"{late} 6 min 40 s") for alarm in service.status()["alarms"])
+
+
 def test_repeated_transfer_failures_are_an_alarm(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -76,6 +95,26 @@ def test_repeated_transfer_failures_are_an_alarm(
         "http://nn1:9870 accepts images again after 0 s, 3 transfers",
         "upload to http://nn1:9870: SUCCESS in 0.00 s",
     ]
+
+
+def test_image_of_an_observer_does_not_end_the_alarm_of_the_active_namenode(role: FakeRole, clock: Clock) -> None:
+    """Without an image, the active NameNode purges no edits."""
+    states = {"http://nn1:9870": "active", "http://nn2:9870": "observer"}
+    forecast = UploadForecast(
+        standby_config(),
+        ask=lambda address, **_: ImageAcceptance("3.4.1", states[address], START, TRANSACTIONS),
+        wall=clock.wall,
+    )
+    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, forecast=forecast)
+    active, observer = role.targets[0], UploadTarget("http://nn2:9870").holds(0, ImageKind.IMAGE)
+    for _ in range(2):
+        active = active.failed(ImageKind.IMAGE, "it was interrupted", at=START, now=0.0, wait=0.0)
+    role.targets = (active, observer)
+    forecast.update(list(states), lambda: False)
+    assert service.ready().message.startswith("http://nn1:9870 does not receive the image at txid 0")
+    states["http://nn1:9870"], states["http://nn2:9870"] = "standby", "active"
+    forecast.update(list(states), lambda: False)
+    assert service.ready().ok
 
 
 def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(

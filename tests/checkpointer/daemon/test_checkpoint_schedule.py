@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tests.clock
 from checkpointer.daemon.checkpoint_schedule import TriggerReason, decide
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import Progress
@@ -86,6 +87,17 @@ def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, rol
     role.journal += 1
     clock.now += PERIOD - 1
     assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_period_includes_the_time_for_which_the_host_slept(role: FakeRole, clock: Clock) -> None:
+    """A monotonic clock does not count this time. A clock that is set back does not delay the next checkpoint."""
+    wall = tests.clock.Clock(START)
+    service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
+    role.journal = 1
+    assert service.poll().state is TriggerState.SKIPPED
+    for step, state in ((-86_400.0, TriggerState.SKIPPED), (PERIOD - 1, TriggerState.SKIPPED), (2, TriggerState.DONE)):
+        wall.now += step
+        assert service.poll().state is state
 
 
 def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:

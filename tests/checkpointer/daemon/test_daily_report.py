@@ -16,6 +16,7 @@ from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
+from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import StorageError
 from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports
@@ -192,13 +193,18 @@ def test_reports_are_written_to_the_configured_folder(reporter: DailyReporter, r
     assert {"report_daily", "report_directory", "reports_retained", "report_paths", "report_memory"} <= RELOADABLE
     other = tmp_path / "a" / "b"
     reporter.reconfigure(
-        config(**{"checkpointer.report.dir": str(other), "checkpointer.report.paths": "/etc/paths.toml"})
+        config(**{"checkpointer.report.dir": other.as_uri(), "checkpointer.report.paths": "file:///etc/paths.toml"})
     )
     reporter.offer(role)
     wait_until("the report", lambda: settled(reporter, role))
     assert "--paths /etc/paths.toml" in calls(other)[0]
     assert len(reporter.reports()) == 1
     assert reporter.reports()[0].page.parent == other
+
+
+def test_folder_must_not_depend_on_the_working_directory() -> None:
+    with pytest.raises(ConfigurationError, match=r"checkpointer\.report\.dir='reports': is not absolute"):
+        config(**{"checkpointer.report.dir": "reports"})
 
 
 def test_folder_that_cannot_be_created_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:

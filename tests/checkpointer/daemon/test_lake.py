@@ -184,6 +184,17 @@ def test_lake_settings_apply_to_a_running_daemon(appender: LakeAppender, lake: P
     assert len(calls(other)) == 1
 
 
+@pytest.mark.parametrize("other", ["", "/another/lake"])
+def test_error_of_a_lake_does_not_outlive_its_setting(appender: LakeAppender, lake: Path, other: str) -> None:
+    (lake / "fail").touch()
+    appender.offer(LakeRole())
+    wait_until("the alarm", lambda: bool(appender.alarms()))
+    appender.reconfigure(replace(standby_config(), lake_directory=str(lake)))
+    assert appender.alarms()
+    appender.reconfigure(replace(standby_config(), lake_directory=other))
+    assert appender.alarms() == []
+
+
 def test_installed_module_is_found() -> None:
     assert find_module() in {"", "pipeline.lake"}
 

@@ -130,3 +130,16 @@ def test_upload_forecast_has_times_by_the_clock_of_this_host(caplog: pytest.LogC
     wall.now += 7200.0
     subject.update(["http://a"], lambda: False)
     assert subject.last_image_at() == 990.0 + 7200.0
+
+
+def test_only_the_image_of_the_active_namenode_counts() -> None:
+    """A standby makes its own images, and an observer may have an image that the active NameNode lacks."""
+    reports = {
+        "http://a": ImageAcceptance("3.4.1", "active", 990.0, 100),
+        "http://b": ImageAcceptance("3.4.1", "observer", 998.0, 120),
+        "http://c": ImageAcceptance("3.4.1", "standby", 999.0, 130),
+    }
+    subject = UploadForecast(standby_config(), ask=lambda address, **_: reports[address])
+    assert (subject.last_image_at(), subject.observers()) == (None, frozenset())
+    subject.update(list(reports), lambda: False)
+    assert (subject.last_image_at(), subject.observers()) == (990.0, {"http://b"})

@@ -116,6 +116,31 @@ def test_upload_outcomes(
     assert outcome.details()["outcome"] == taking.value
 
 
+_B_HAS = replace(B, settled={ImageKind.IMAGE: 7}, result=TAKEN)
+
+
+@pytest.mark.parametrize(
+    ("made", "targets", "taking", "warnings"),
+    [
+        ([Upload("http://a", "failed", "connection refused"), Upload("http://b", TAKEN)], [A, _B_HAS], "FAILED", 0),
+        ([Upload("http://a", OLD, refusal=RECENT)], [A_REFUSED, _B_HAS], "TOO_RECENT", 0),
+        ([Upload("http://b", TAKEN)], [replace(A, result=STANDBY), _B_HAS], "NOBODY", 0),
+        ([DOWN], [replace(A, result=STANDBY), B_DOWN], "NOBODY", 0),
+        ([Upload("http://a", TAKEN), DOWN], [A_HAS, B_DOWN], "ACCEPTED", 1),
+    ],
+)
+@pytest.mark.parameters(5)
+def test_observer_does_not_decide_the_outcome(
+    made: list[Upload], targets: list[UploadTarget], taking: str, warnings: int
+) -> None:
+    """`b` is an observer."""
+    outcome = outcome_of(
+        7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0, period=60.0, observers={"http://b"}
+    )
+    assert (outcome.acceptance, len(outcome.warnings)) == (Acceptance[taking], warnings)
+    assert "http://b" not in outcome.problem
+
+
 def test_refusal_of_an_image_already_there_counts_as_accepted() -> None:
     after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=HAS)
     assert (after.has(120, ImageKind.IMAGE), after.error, after.result) == (True, "", OLD)

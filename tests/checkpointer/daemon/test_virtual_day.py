@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -375,6 +376,20 @@ def test_checkpoints_continue_after_the_clock_is_set_back(day: Day) -> None:
             wait_until("the notice", lambda: any("was set back" in line.text for line in day.log.lines))
             day.scheduler.run(PERIOD + POLL, day._after)
         assert day.get("/status").json()["checkpoints"] == made + 1
+
+
+def test_jobs_skip_their_missed_runs_after_the_clock_is_set_forward(day: Day) -> None:
+    """A list of all missed runs of all jobs would exhaust the memory."""
+    with day.life():
+        day.passes(PERIOD + POLL)
+        made = day.get("/status").json()["checkpoints"]
+        day.clock.set_back = -30 * DAY
+        now = datetime.fromtimestamp(day.clock.wall(), UTC)
+        for job in day.scheduler.get_jobs():
+            assert job.trigger.get_next_fire_time(job.next_run_time, now) > now, job.id
+        day.scheduler.run(POLL, day._after)
+        assert day.get("/status").json()["checkpoints"] == made + 1
+        day.agrees()
 
 
 def test_disk_that_is_full_from_the_start(day: Day) -> None:

@@ -1,6 +1,8 @@
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from checkpointer.daemon.wall_clock import WallClockWatch
+from checkpointer.daemon.wall_clock import PresentInterval, WallClockWatch
 from tests.clock import Clock
 
 
@@ -15,3 +17,12 @@ def test_set_back_clock_is_reported_once(wall: float, seconds: float) -> None:
     monotonic.now += 10
     clock.now += 10
     assert watch.set_back() == 0
+
+
+@pytest.mark.parametrize(
+    ("passed", "following"), [(0.0, 2.0), (1.5, 2.0), (2.0, 4.0), (5.0, 7.0), (1_500_000_000.0, 1_500_000_002.0)]
+)
+def test_missed_runs_are_skipped(passed: float, following: float) -> None:
+    last = datetime(2026, 1, 1, tzinfo=UTC)
+    next_run = PresentInterval(2.0).get_next_fire_time(last, last + timedelta(seconds=passed))
+    assert next_run == last + timedelta(seconds=following)

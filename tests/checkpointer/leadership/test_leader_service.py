@@ -15,7 +15,7 @@ from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import LockBackend, LockOutcome
 from checkpointer.transfer.image_acceptance import ImageAcceptance
-from checkpointer.transfer.upload_target import Upload
+from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealedFault
 from engine.observer import Observer
@@ -81,7 +81,11 @@ class Scene:
         backend: LockBackend = self.backend
         self.leadership = Leadership(chosen, ME, backend=backend, clock=self.clock)
         self.namenode = ImageAcceptance(version="3.4.1", state="active", last_at=START, last_txid=0)
-        forecast = UploadForecast(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
+        # NameNodes whose reports differ from `namenode`
+        self.others: dict[str, ImageAcceptance] = {}
+        forecast = UploadForecast(
+            standby_config(), ask=lambda address, **_: self.others.get(address, self.namenode), wall=self.clock.wall
+        )
         self.service = CheckpointService(
             self.role,
             config,
@@ -103,7 +107,7 @@ def test_only_the_leader_makes_checkpoints() -> None:
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     result = scene.service.poll()
     assert (result.state, scene.role.merges, scene.role.kept_up) == (TriggerState.SKIPPED, 0, 1)
-    assert result.message == f"another checkpointer leads: {OTHER}"
+    assert result.message == f"another checkpointer is the leader: {OTHER}"
     asked = scene.service.request(force=True, wait=True)
     assert asked.state is TriggerState.UNAVAILABLE
     assert asked.details["hint"].startswith("Request the checkpoint on the leader's host")
@@ -327,8 +331,28 @@ def test_isolated_leader_stands_by_once_another_daemon_uploads() -> None:
     scene.clock.now += 20
     result = scene.service.poll()
     assert (result.state, scene.role.merges) == (TriggerState.SKIPPED, 2)
-    assert "another checkpointer led" in result.message
+    assert "another checkpointer was the leader" in result.message
     scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.DONE
+
+
+def test_isolated_leader_continues_after_the_own_image_of_a_standby_namenode() -> None:
+    scene = Scene()
+    standby = scene.others["http://nn2:9870"] = replace(scene.namenode, state="standby")
+    scene.role.targets += (UploadTarget("http://nn2:9870"),)
+    scene.service.jobs()[0].run()
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.DONE
+    scene.role.journal += TRANSACTIONS
+    scene.says(None)
+    scene.clock.now += 20
+    scene.says(None)
+    newer = replace(standby, last_at=scene.clock.wall(), last_txid=scene.role.journal)
+    scene.others["http://nn2:9870"] = newer
+    assert scene.service.poll().state is TriggerState.DONE
+    # after a failover, the NameNode still has only its own image
+    scene.others["http://nn2:9870"] = replace(newer, state="active")
+    scene.role.journal += TRANSACTIONS
     assert scene.service.poll().state is TriggerState.DONE
 
 

@@ -130,7 +130,7 @@ def test_merge_checks_disk_space_before_writing(tmp_path: Path) -> None:
         assert (code, "no space for fsimage_" in err) == (expected, bool(expected))
         first = err.splitlines()[0]
         assert first.startswith(f"space in {tmp_path / 'current'}: about ")
-        assert first.endswith(f"{byte_count(free)} free: perhaps too little; the image is measured first")
+        assert first.endswith(f"{byte_count(free)} free: this may be too little, so the exact size is computed first")
         if expected:
             # nothing changes except the lock, which the command acquires and releases
             assert {k: v for k, v in state(tmp_path).items() if k != str(tmp_path)} == {

@@ -44,3 +44,6 @@ def test_runbook_contains_the_error_for_another_namespace(compare: Callable[[Pat
     with pytest.raises(StorageError) as caught:
         compare(tmp_path)
     assert any(sentence in caught.value.message for sentence in sentences)
+    # a running daemon does not begin with the NameNode's image
+    assert re.search("stop the daemon, .* start the daemon", caught.value.hint)
+    assert re.search(r"stop the\s+daemon\. .* start the\s+daemon", section, re.DOTALL)

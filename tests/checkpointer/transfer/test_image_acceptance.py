@@ -135,3 +135,11 @@ def test_state_is_not_that_before_a_failover(tmp_path: Path) -> None:
     with NamenodeDouble(tmp_path / "name") as node:
         node.state = HAState.STANDBY
         assert ask_acceptance(node.url, timeout=600).state == "standby"
+
+
+@pytest.mark.parametrize("state", [HAState.STANDBY, HAState.OBSERVER])
+def test_newest_image_of_a_namenode_that_applies_edits(tmp_path: Path, state: HAState) -> None:
+    """Its FSNamesystem counts the applied transactions since the image, but not among the written transactions."""
+    with NamenodeDouble(tmp_path / "name") as node:
+        node.state, node.applied = state, node.written + 5000
+        assert ask_acceptance(node.url, timeout=600).last_txid == node.image_txids()[-1]

@@ -74,7 +74,7 @@ def test_required_space_is_checked_first(free: int, tmp_path: Path) -> None:
     with mock.patch("hadoop_common.disk_space.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
         code, _, err = run_cli("image", "convert", source, target)
     needed = byte_count(source.stat().st_size)
-    short = "" if free else ": maybe too little"
+    short = "" if free else ": this may be too little"
     assert err.splitlines()[0] == f"space in {tmp_path}: about {needed} needed, {byte_count(free)} free{short}"
     # the free space determines the result, whatever the estimate is
     assert (code, target.exists()) == (0, True)

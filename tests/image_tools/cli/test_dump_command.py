@@ -56,6 +56,21 @@ def test_delimited_rows() -> None:
     assert plain[0].startswith("/\t0\t")
 
 
+def test_delimited_rows_have_the_form_of_the_images_release(tmp_path: Path) -> None:
+    """As with XML, so that the output equals that of the cluster's own viewer."""
+    newer = ImageBuilder(-67).save(tmp_path / "newer")
+    for image, release in ((OLD.image, "2.7"), (newer, "3.5.0")):
+        outputs = [
+            run_cli("image", "dump", image, "--format", "delimited", *options).out
+            for options in ((), ("--release", release))
+        ]
+        assert outputs[0] == outputs[1]
+    added = run_cli("image", "dump", newer, "--format", "delimited", "--storage-policy", "--ec-policy").out
+    assert added.splitlines()[0].endswith("GroupName\tStoragePolicyId\tErasureCodingPolicy")
+    code, _, err = run_cli("image", "dump", OLD.image, "--format", "delimited", "--ec-policy")
+    assert (code, "add --release 3.x" in err) == (2, True)
+
+
 def test_json_lines() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "json")
     assert code == 0

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.exit_codes import ExitCode
 from image_format.layout import NEWEST_LAYOUT
 from image_tools.verify.checker import verify_image
 from tests.cli_runner import run_cli
+from tests.engine.image_builder import HADOOP3, ImageBuilder
 from tests.recorded_cases import RECORDED, Case
 
 
@@ -22,6 +24,15 @@ def test_image_info_shows_codec_and_inodes(name: str, codec: str) -> None:
     facts = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
     assert facts["codec"].rpartition(".")[2] == codec
     assert int(facts["inodes"]) == verify_image(case.image("after")).inodes
+
+
+@pytest.mark.parametrize("header", [b"\x02\x08\xff", b"\x05\x08"])
+def test_a_damaged_header_of_the_inodes_is_one_error(header: bytes, tmp_path: Path) -> None:
+    builder = ImageBuilder(HADOOP3)
+    builder.sections["INODE"] = header
+    code, out, err = run_cli("image", "info", builder.save(tmp_path))
+    assert (code, out) == (ExitCode.BAD_IMAGE, "")
+    assert "INODE" in err
 
 
 def test_info_of_an_unknown_layout_gives_a_warning(unknown: Path) -> None:

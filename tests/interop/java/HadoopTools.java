@@ -26,8 +26,9 @@ import org.apache.hadoop.util.ExitUtil;
  *
  * <pre>
  * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace again: its txid
- * replay NAME_DIR OUT_DIR          load image and edits of a storage directory, save the namespace: its txid; after an
- *                                  error the response begins with the last txid that was applied
+ * replay NAME_DIR OUT_DIR KEYS     load image and edits of a storage directory, save the namespace: its txid; after an
+ *                                  error the response begins with the last txid that was applied. KEYS are any number
+ *                                  of words KEY=VALUE, the configuration of the NameNode
  * oiv IMAGE OUT FORMAT             OfflineImageViewerPB -p FORMAT (XML, Delimited)
  * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
  * </pre>
@@ -78,7 +79,7 @@ public final class HadoopTools {
       case "reload":
         return reload(new File(words[1]), new File(words[2]));
       case "replay":
-        return replay(new File(words[1]), new File(words[2]));
+        return replay(words);
       case "oiv":
         return OfflineImageViewerPB.run(new String[] {"-p", words[3], "-i", words[1], "-o", words[2]});
       case "oev":
@@ -116,8 +117,14 @@ public final class HadoopTools {
   }
 
   /** Do what a NameNode does at its start, until it would begin its own segment. */
-  private long replay(File name, File out) throws Exception {
+  private long replay(String[] words) throws Exception {
+    File name = new File(words[1]);
+    File out = new File(words[2]);
     Configuration conf = new Configuration(base);
+    for (int at = 3; at < words.length; at++) {
+      String[] pair = words[at].split("=", 2);
+      conf.set(pair[0], pair[1]);
+    }
     conf.set("dfs.namenode.name.dir", name.toURI().toString());
     FSImage image =
         new FSImage(conf, FSNamesystem.getNamespaceDirs(conf), FSNamesystem.getNamespaceEditsDirs(conf));
@@ -140,13 +147,25 @@ public final class HadoopTools {
     }
   }
 
-  /** Return the text of an exception; in some exceptions of Hadoop, the method for the message fails. */
+  /**
+   * Return the text of an exception, with the method of Hadoop if the exception has no message. In some exceptions of
+   * Hadoop, the method for the message fails.
+   */
   private static String told(Throwable cause) {
     try {
-      return cause.toString();
+      return cause.getMessage() == null ? cause + method(cause) : cause.toString();
     } catch (RuntimeException error) {
       return cause.getClass().getName();
     }
+  }
+
+  private static String method(Throwable cause) {
+    for (StackTraceElement frame : cause.getStackTrace()) {
+      if (!frame.getClassName().endsWith("Preconditions")) {
+        return " in " + frame.getClassName().replaceAll(".*\\.", "") + "." + frame.getMethodName();
+      }
+    }
+    return "";
   }
 
   private static String chain(Throwable error) {

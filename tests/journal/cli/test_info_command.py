@@ -62,3 +62,13 @@ def test_info_compares_a_segment_with_its_name(tmp_path: Path, name: str, code: 
     shutil.copy(WHOLE, tmp_path / name)
     outcome = run_cli("edits", "info", tmp_path / name)
     assert (outcome.code, words in outcome.err, bool(outcome.err)) == (code, True, bool(words)), outcome.err
+
+
+def test_a_segment_may_be_a_file_uri(tmp_path: Path) -> None:
+    segment = tmp_path / "sp ace%20#1" / NAME
+    segment.parent.mkdir()
+    shutil.copyfile(WHOLE, segment)
+    expected = run_cli("edits", "info", segment)
+    assert expected.code == 0
+    for uri in (segment.as_uri(), segment.as_uri().replace("///", "/")):
+        assert run_cli("edits", "info", uri) == expected, uri

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,15 @@ from hadoop_common.names import image_name
 from servlets.application import create_application
 from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
-from tests.checkpointer.secondary_support import Secondary, differences, done, image_txids, leftovers, sound
+from tests.checkpointer.secondary_support import (
+    Secondary,
+    differences,
+    done,
+    image_txids,
+    leftovers,
+    secondary_config,
+    sound,
+)
 from tests.namenode_stub.namenode_double import NamenodeDouble
 from tests.recorded_cases import replications
 
@@ -41,6 +50,23 @@ def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(secondary: S
     done(secondary)
     found = replications(secondary.folder / image_name(151))
     assert {factor for number, factor in found.items() if number not in before} == {1}
+
+
+def test_the_status_does_not_wait_for_a_namenode_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with Secondary(secondary_config(tmp_path, port, port)) as secondary:
+            state = secondary.service.status()
+            assert (state["ready"], state["alarms"], state["error"]) == (False, [], None)
+            assert (
+                state["message"]
+                == secondary.service.ready().message
+                == "starting: the first poll waits for the NameNode"
+            )
+            assert secondary.service.live().ok
+            silent.close()
+            secondary.service.poll()
+            assert "cannot connect" in secondary.service.ready().message
 
 
 def test_secondary_that_kept_up_continues_after_another_one(
