@@ -13,10 +13,10 @@ from checkpointer.daemon.daemon_address import daemon_url
 from checkpointer.errors import TransferError
 from checkpointer.transfer.image_acceptance import ask_txids
 from console.cluster_page import Peer, PeerAnswer
-from hadoop_common.addresses import host_port
+from hadoop_common.addresses import WILDCARDS, host_port
 from hadoop_common.configuration import Configuration
 from journal.quorum.address import SCHEME, QuorumAddress
-from site_config.addresses import WILDCARDS, address, scoped_key
+from site_config.addresses import address, scoped_key
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.failover_keys import AUTOMATIC_FAILOVER, ZKFC_HTTP_ADDRESS, ZKFC_HTTPS_ADDRESS
 from site_config.journal_node_keys import JOURNALNODE_HTTP_ADDRESS, JOURNALNODE_HTTPS_ADDRESS
