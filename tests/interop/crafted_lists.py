@@ -77,6 +77,8 @@ class Crafter(CraftedValues):
         model, known = self._model, self._happens(0.3)
         path = self._of(model.files, model.opened) if known else self._new()
         overwrite = self._happens(0.5) if known else self._happens(0.1)
+        if known and self._is_striped(path):
+            overwrite = True
         if overwrite:
             model.forget(path)
         blocks = model.blocks.get(path, ()) if known and not overwrite else ()
@@ -100,6 +102,10 @@ class Crafter(CraftedValues):
             overwrite=overwrite,
             storage_policy_id=self._value(0, 1, 2, 7, 12, 15, 16, -1, 127),
         )
+
+    def _is_striped(self, path: str) -> bool:
+        """Return whether a file has striped blocks; Hadoop 3 cannot reopen the last of these blocks."""
+        return any(block.block_id < 0 for block in self._model.blocks.get(path, ()))
 
     def _add_striped(self) -> EditOp:
         """Return the creation of a file with any erasure coding policy."""
@@ -165,7 +171,7 @@ class Crafter(CraftedValues):
             self._model.opened.append(path)
         name, machine = self._chance.choice(("client", "")), self._chance.choice(("host", ""))
         # A client can append to an erasure-coded file only with a new block.
-        new = self._happens(0.4) or any(block.block_id < 0 for block in self._model.blocks.get(path, ()))
+        new = self._happens(0.4) or self._is_striped(path)
         return ops.AppendOp(path=self._spelled(path), client_name=name, client_machine=machine, new_block=new)
 
     def _truncate(self) -> EditOp:
