@@ -57,7 +57,11 @@ def is_local(host: str) -> bool:
 
 
 def is_this_host(host: str) -> bool:
-    """Return whether all addresses of `host` belong to this host; False if it is not resolved."""
+    """Return whether all addresses of `host` belong to this host; False if it is not resolved.
+
+    A wildcard address belongs to no host here, unlike in `is_local`: a server can listen on it, but a client that reads
+    it in a URL cannot determine which host is meant.
+    """
     found = _resolved(host)
     return bool(found) and all(_is_own(family, address) for family, address in found)
 
@@ -71,14 +75,20 @@ def _resolved(host: str) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to an address also have this address as their source.
+    """Return whether an interface of this host has the address.
 
-    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address.
+    A bind does not prove this, because ip_nonlocal_bind permits a bind to any address. A connection does not disprove
+    this for IPv4, because packets to a secondary address have the primary address of the subnet as their source.
     """
-    if ip_address(address[0]).is_loopback:
-        return True
+    found = ip_address(address[0])
+    if found.is_loopback or found.is_unspecified:
+        return found.is_loopback
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            if family == socket.AF_INET:
+                # the kernel searches for the interface with this address, and sends nothing
+                probe.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(address[0]))
+                return True
             probe.connect(address)
             return bool(probe.getsockname()[0] == address[0])
     except OSError:

@@ -7,8 +7,8 @@ replacement.
 
 A record never replaces a record of a later epoch, the length of a finalized copy never changes, and a committed
 transaction is never removed. A violation would undo the decision of a majority, so it is an assertion error and not a
-refusal. The record is removed when the segment is finalized, because the segment's length is then decided, and when
-another segment starts at the same txid.
+refusal. The record is removed when the segment is finalized, because the segment's length is then decided, when another
+segment starts at the same txid, and after a rollback of a rolling upgrade has discarded the segment.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid:
         journal.check_vote()
         journal.check(request)
         journal.abort()
-        accepted = _accepted(journal, segment_txid)
+        accepted = accepted_recovery(journal, segment_txid)
         answer = prepared(_own_copy(journal, segment_txid), accepted, journal.epochs)
         _LOG.info("%s: recovery of segment %d is prepared: %s", journal.journal_id, segment_txid, answer)
         return answer
@@ -70,7 +70,7 @@ def accept_recovery(
         journal.check(request)
         journal.abort()
         segments, first = journal.storage.segments, wanted.first
-        before = _accepted(journal, first)
+        before = accepted_recovery(journal, first)
         own = _own_copy(journal, first)
         download = wants_download(wanted, own, before, request.epoch, journal.epochs.committed)
         if download is DownloadReason.COMPARISON and is_own(from_url):
@@ -101,7 +101,7 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
         written = journal.end_writing(first)
         if written is not None:
             check_end(first, last, written)
-        accepted = _accepted(journal, first)
+        accepted = accepted_recovery(journal, first)
         segment = segments.find(first)
         if segment is None:
             raise JournalOutOfSyncError(f"cannot finalize segment {first}: it does not exist")
@@ -117,6 +117,16 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
         segments.forget_accepted(first)
 
 
+def accepted_recovery(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
+    """Return the accepted recovery of the segment, after completing an interrupted replacement of its copy."""
+    segments = journal.storage.segments
+    accepted = segments.accepted(first)
+    if accepted is not None and segments.put_in_place(first, accepted.epoch):
+        _LOG.warning("%s: the acceptance of %s was interrupted and is completed", journal.journal_id, accepted)
+        _follow(journal, None, accepted.segment)
+    return accepted
+
+
 def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
     """Return a function that raises JavaIOError if a file does not have intact transactions `first` to `last`."""
 
@@ -127,16 +137,6 @@ def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
             raise JavaIOError(f"the fetched file is not segment {first} up to txid {last}: {found}")
 
     return check
-
-
-def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
-    """Return the accepted recovery of the segment, after completing an interrupted replacement of its copy."""
-    segments = journal.storage.segments
-    accepted = segments.accepted(first)
-    if accepted is not None and segments.put_in_place(first, accepted.epoch):
-        _LOG.warning("%s: the acceptance of %s was interrupted and is completed", journal.journal_id, accepted)
-        _follow(journal, None, accepted.segment)
-    return accepted
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:

@@ -128,8 +128,8 @@ class SegmentFiles:
         open_name = None if keep is None else names.in_progress(keep)
         doomed = [f"{names.CURRENT}/{name}" for name in self._disk.names(names.CURRENT)]
         doomed = [name for name in doomed if names.is_obsolete(name.rpartition("/")[2], min_txid_to_keep)]
-        records = [name for name in self._disk.names(names.PAXOS) if name.isdecimal() and int(name) < min_txid_to_keep]
-        for name in [*doomed, *(f"{names.PAXOS}/{record}" for record in records)]:
+        records = [names.paxos(first) for first in self.recovered() if first < min_txid_to_keep]
+        for name in [*doomed, *records]:
             if name == open_name:
                 continue
             try:
@@ -159,6 +159,10 @@ class SegmentFiles:
         name = names.paxos(first)
         return decode_accepted(self._disk.read(name), first) if self._disk.exists(name) else None
 
+    def recovered(self) -> list[int]:
+        """Return the first txids of the segments with an accepted recovery."""
+        return [int(name) for name in self._disk.names(names.PAXOS) if name.isdecimal()]
+
     def save_accepted(self, accepted: AcceptedRecovery) -> None:
         self._disk.make_directory(names.PAXOS)
         self._disk.write(names.paxos(accepted.segment.first), encode_accepted(accepted))
@@ -166,12 +170,6 @@ class SegmentFiles:
     def forget_accepted(self, first: int) -> None:
         if self._disk.exists(names.paxos(first)):
             self._disk.remove(names.paxos(first))
-
-    def forget_accepted_from(self, first: int) -> None:
-        """Remove the accepted recoveries of all segments that begin with `first` or later."""
-        for name in self._disk.names(names.PAXOS):
-            if name.isdecimal() and int(name) >= first:
-                self.forget_accepted(int(name))
 
     def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
         """Store a file from another node as `target` durably, after `check` has accepted the whole file."""

@@ -10,6 +10,7 @@ from hadoop_rpc.errors import IllegalStateError
 from hadoop_rpc.qjournal_values import INVALID_TXID
 from journal_node import names
 from journal_node.hosted_journal import HostedJournal
+from journal_node.recovery import accepted_recovery
 from journal_node.rules import Epochs
 
 _LOG = logging.getLogger(__name__)
@@ -60,7 +61,10 @@ def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -
 def discard_segments(journal: HostedJournal, first_txid: int) -> None:
     """Set aside all segments from `first_txid` on, and remove the records of their recoveries.
 
-    A segment that begins earlier is not split.
+    A segment that begins earlier is not split. Interrupted acceptances of earlier segments are completed first, because
+    a later recovery would complete them, and restore discarded transactions. After a kill or an error, a repeated call
+    completes the discard. Until then, no transactions are missing between segments, and each remaining segment has its
+    record.
 
     Raises:
         IllegalStateError: a segment contains both `first_txid` and earlier transactions.
@@ -68,6 +72,10 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
     with journal.lock:
         journal.require_formatted()
         segments = journal.storage.segments
+        recovered = segments.recovered()
+        for first in recovered:
+            if first < first_txid:
+                accepted_recovery(journal, first)
         doomed = []
         for segment in segments.listed():
             if segment.first >= first_txid:
@@ -75,9 +83,11 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
             elif (journal.end_of(segment).last or INVALID_TXID) >= first_txid:
                 raise IllegalStateError(f"txid {first_txid} is within {segment.name}, which cannot be split")
         journal.abort()
-        segments.forget_accepted_from(first_txid)
-        for segment in doomed:
+        for segment in reversed(doomed):
             segments.set_aside(segment, ".trash")
+        for first in recovered:
+            if first >= first_txid:
+                segments.forget_accepted(first)
         journal.storage.save_committed(first_txid - 1)
         journal.reload()
 

@@ -22,7 +22,13 @@ def make(
     inodes: int = INODES,
     layout: int = NEWEST_LAYOUT,
 ) -> BaseImage:
-    """Make a storage directory in `folder`, with edits if a mix is named."""
+    """Make a storage directory in `folder`, with edits if a mix is named.
+
+    Raises:
+        ValueError: a mix is named for an older layout; `bench.edits` writes only edits of the newest layout.
+    """
+    if mix and layout != NEWEST_LAYOUT:
+        raise ValueError(f"edits have layout {NEWEST_LAYOUT}, so they cannot follow an image of layout {layout}")
     current = folder / "current"
     current.mkdir(parents=True)
     base = write_image(current, Tree(inodes, seed), snapshots=snapshots, layout=layout)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,8 @@ from hadoop_common.configuration import Configuration
 from hadoop_common.secret_values import HIDDEN, shown_value
 from site_config.archive_settings import DIR
 from site_config.shown_settings import shown_settings
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +87,9 @@ def test_a_loopback_address_belongs_to_this_host(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_a_server_on_a_wildcard_address_is_local(host: str) -> None:
+def test_a_server_on_a_wildcard_address_is_local_but_the_address_names_no_host(host: str) -> None:
     assert is_local(host)
+    assert not is_this_host(host)
 
 
 def test_the_outgoing_address_belongs_to_this_host() -> None:
@@ -102,7 +109,30 @@ def test_a_remote_or_unknown_host_is_not_this_host(host: str) -> None:
     assert not is_this_host(host)
 
 
-def test_an_address_to_which_this_host_may_bind_can_belong_to_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """net.ipv4.ip_nonlocal_bind, which keepalived needs, permits a bind to any address."""
-    monkeypatch.setattr(socket.socket, "bind", lambda own, address: None)
-    assert not is_local("192.0.2.1")
+_ADDRESSES = """
+ip link set lo up && ip address add "$2" dev lo && ip address add "$3" dev lo || exit 77
+ip "-$1" route add default dev lo && echo 1 > "/proc/sys/net/ipv$1/ip_nonlocal_bind" || exit 77
+exec "$0" -c "$4" "${2%/*}" "${3%/*}" "$5"
+"""
+_ASK = """
+import sys
+from hadoop_common.addresses import is_local, is_this_host
+print([(is_local(host), is_this_host(host)) for host in sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(not (shutil.which("unshare") and shutil.which("ip")), reason="unshare or ip is not installed")
+@pytest.mark.parametrize(
+    ("version", "first", "second", "foreign"),
+    [("4", "192.0.2.1/24", "192.0.2.2/24", "198.51.100.1"), ("6", "2001:db8::1/64", "2001:db8::2/64", "2001:db9::1")],
+)
+def test_all_addresses_of_an_interface_belong_to_this_host(version: str, first: str, second: str, foreign: str) -> None:
+    """The namespace has a route to the foreign address, and ip_nonlocal_bind, which keepalived needs, permits a bind to
+    this address.
+    """
+    command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", _ADDRESSES, sys.executable]
+    words = [version, first, second, _ASK, foreign]
+    done = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode and "Traceback" not in done.stderr:
+        pytest.skip(f"this system does not allow the namespace: {done.stderr}")
+    assert done.stdout.strip() == "[(True, True), (True, True), (False, False)]", done.stderr

@@ -34,7 +34,7 @@ OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
 """Releases from which the tests upgrade to the release whose servers this run starts."""
 NEW = SERVER
 # an upgrade and a rollback need every JournalNode
-UPGRADED = {**ROLES, "quorum": replace(ROLES["quorum"], site=MixedQuorumSite)}
+UPGRADED = {**ROLES, "mixed quorum": replace(ROLES["quorum"], name="mixed quorum", site=MixedQuorumSite)}
 SNAPSHOT_TIMES = -66
 """The first layout whose operations contain the times of snapshots; at earlier layouts, each NameNode uses its own
 clock.
@@ -146,7 +146,7 @@ def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
             yield found
 
 
-@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
+@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum", "mixed quorum"])
 def test_in_place_upgrade_and_rollback(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         cluster.restart(NEW, "-upgrade")
@@ -168,7 +168,7 @@ def test_in_place_upgrade_and_rollback(role: str, client_jvm: ClientJvm, tmp_pat
         cluster.restart(NEW)
 
 
-@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
+@pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum", "mixed quorum"])
 def test_rolling_upgrade_and_rollback(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         before = cluster.namespace

@@ -138,7 +138,7 @@ class ModelNode:
         self._serial = -1
         self._cache: dict[int, bytes] = {}
         newest = self._newest()
-        self._highest = 0 if newest is None else self.disk.segments[newest].last
+        self.highest = 0 if newest is None else self.disk.segments[newest].last
 
     @property
     def promised(self) -> int:
@@ -258,8 +258,8 @@ class ModelNode:
             self._open.synced = len(self._open.records)
             raise NodeCrashedError("torn")
         self._open.records += batch
-        self._highest = self._open.last
-        if self._highest > (self.disk.committed or 0):
+        self.highest = self._open.last
+        if self.highest > (self.disk.committed or 0):
             self._open.synced = len(self._open.records)
         if first_txid - 1 not in self._cache:
             self._cache.clear()
@@ -380,8 +380,8 @@ class ModelNode:
             self.disk.downloads[state.first, request.epoch] = records
             if self._strict and (own is None or records != own.records):
                 self._cache.clear()
-            inside = own is not None and own.first <= self._highest <= own.last
-            self._highest = state.last if inside else max(self._highest, state.last)
+            inside = own is not None and own.first <= self.highest <= own.last
+            self.highest = state.last if inside else max(self.highest, state.last)
             self._point("downloaded")
         elif own is not None:
             own.synced = len(own.records)
@@ -410,7 +410,7 @@ class ModelNode:
         opened = [log for log in logs if log.in_progress]
         if opened:
             logs.remove(opened[0])
-            logs.append(RemoteEditLog(opened[0].first, self._highest, True))
+            logs.append(RemoteEditLog(opened[0].first, self.highest, True))
         committed = (
             (self.disk.committed if self.disk.committed is not None else -12345) if self._tells_committed else None
         )
@@ -419,9 +419,9 @@ class ModelNode:
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
         if not self._caches:
             raise JavaIOError("The journal edits cache is not enabled")
-        if since == self._highest + 1:
+        if since == self.highest + 1:
             return JournaledEdits(0, b"")
-        if since > self._highest + 1:
+        if since > self.highest + 1:
             raise NewerTxidError("the node lags")
         if since not in self._cache:
             raise EditsCacheMissError("not in the cache")

@@ -102,8 +102,11 @@ class Pair:
                 url = URL.format(first=begin, last=end)
                 self.ask(lambda node: node.accept_recovery(request, SegmentState(begin, end, True), url))
             case "manifest":
+                unclear = unclear_segment(self.nodes[0])
                 self.ask(
-                    lambda node: manifest(node, node.get_edit_log_manifest(JOURNAL, first, in_progress_ok=flag), first)
+                    lambda node: manifest(
+                        node, node.get_edit_log_manifest(JOURNAL, first, in_progress_ok=flag), unclear
+                    )
                 )
             case "edits":
                 self.ask(lambda node: node.get_journaled_edits(JOURNAL, first, last))
@@ -118,15 +121,20 @@ class Pair:
             assert one.reported(one.newest) == other.reported(one.newest)
 
 
-def manifest(node: Any, found: NodeManifest, since: int) -> Any:
-    """Return the manifest without the address, and without Hadoop's differing reports of open segments.
+def unclear_segment(model: ModelNode) -> int | None:
+    """Return the newest segment if segments overlap, so that its end is not the newest transaction.
 
-    Open segments that begin before `since` are omitted, because the ends of overlapping open segments are reported
-    differently.
+    If this segment is open, the nodes report different ends, and only one of them may list the segment.
     """
+    newest = max(model.disk.segments, default=None)
+    return None if newest is None or model.disk.segments[newest].last == model.highest else newest
+
+
+def manifest(node: Any, found: NodeManifest, unclear: int | None) -> Any:
+    """Return the manifest without the address, the ends of open segments, and the open segment `unclear`."""
     logs = found.manifest.logs
     ended = [log for log in logs if not log.in_progress]
-    opened = {log.first for log in logs if log.in_progress and log.first >= since}
+    opened = {log.first for log in logs if log.in_progress and log.first != unclear}
     if isinstance(node, ModelNode):
         opened = {first for first in opened if node.disk.segments[first].records}
     known = found.manifest.committed_txid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import cast
@@ -160,6 +161,38 @@ def test_failure_between_the_record_and_the_copy_is_completed_later(at: int) -> 
         assert disk.read("current/edits_0000000000000000011-0000000000000000015") == HEADER + other_batch(11, 15)
     else:
         assert disk.read("current/edits_inprogress_0000000000000000011") == HEADER + batch(11, 15)
+
+
+@pytest.mark.parametrize("fault", [Killed, lambda: OSError(28, "No space left on device")], ids=["kill", "error"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupted_discard_leaves_no_gap_and_is_completed_by_a_repetition(
+    fault: Callable[[], BaseException], after: bool
+) -> None:
+    """A remaining segment keeps the record of its recovery, because a majority may depend on this acceptance."""
+    for at in count():
+        network = peers()
+        disk, writer, faulty = faulty_node(CASES["accept again"], network, at, fault, after=after)
+        try:
+            outcome(partial(writer.node.discard_segments, JOURNAL, 1))
+        except Killed:
+            disk.crash()
+            writer.node = network.node("a", disk)
+        faulty.disarm()
+        node = writer.node
+        assert isinstance(node, JournalNode)
+        remaining = [log[:2] for log in logs(node)]
+        assert remaining == [(1, 10), (11, 15)][: len(remaining)]
+        newer = Writer(node, epoch=3)
+        newer.begin()
+        if len(remaining) == 2:
+            assert newer.prepare(11).accepted_in_epoch == 2
+        node.discard_segments(JOURNAL, 1)
+        assert logs(node) == []
+        assert newer.prepare(11).segment is None
+        newer.segment(1, 3)
+        if not faulty.tripped:
+            break
+    assert at > 2
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -10,6 +10,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import (
     AssertionRemoteError,
     EditsCacheMissError,
+    IllegalStateError,
     JavaIOError,
     JournalOutOfSyncError,
     NewerTxidError,
@@ -107,6 +108,26 @@ def test_discarded_segment_is_not_restored_from_an_interrupted_acceptance(
     newer.begin()
     assert newer.prepare(1).segment is None
     assert logs(node) == []
+
+
+@pytest.mark.parametrize("own", [0, 3])
+def test_segment_with_an_interrupted_acceptance_is_not_split(
+    node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, own: int
+) -> None:
+    """The next recovery completes the acceptance, which would restore the discarded transactions 4 to 8."""
+    if own:
+        writer.start(1)
+        writer.write(1, 1, own)
+    writer.epoch = 2
+    writer.accept(1, 8, segment_at("b", 1))
+    disk.rename(FIRST, f"{FIRST}.epoch=2")
+    if own:
+        disk.write(FIRST, HEADER + batch(1, own))
+    with pytest.raises(IllegalStateError, match="txid 4 is within"):
+        node.discard_segments(JOURNAL, 4)
+    newer = Writer(node, epoch=3)
+    newer.begin()
+    assert newer.prepare(1).segment == SegmentState(1, 8, True)
 
 
 @pytest.mark.parametrize("own", [0, 3, 10])
