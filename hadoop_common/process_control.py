@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import sys
+import time
 import traceback
 from contextlib import suppress
 from enum import Enum
@@ -71,11 +72,18 @@ class Control:
         return self._stopping
 
     def wait(self, seconds: float) -> Command | None:
-        """Return the next command; None if none arrives within `seconds`."""
-        try:
-            return self._commands.get(timeout=seconds)
-        except Empty:
-            return None
+        """Return the next command; None if none arrives within `seconds`.
+
+        A signal that arrives just before the system call does not interrupt this call, so the handler runs only after
+        it. Short calls limit this delay.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            with suppress(Empty):
+                return self._commands.get(timeout=min(left, _MAX_SIGNAL_DELAY))
+            if left <= _MAX_SIGNAL_DELAY:
+                return None
 
     def wait_for_stop(self) -> None:
         """Wait until the daemon should end, and ignore reloads."""
@@ -85,6 +93,7 @@ class Control:
 
 _STDERR = 2
 _POLL_SECONDS = 60.0
+_MAX_SIGNAL_DELAY = 1.0
 
 
 def _print_stacks(number: int, frame: FrameType | None) -> None:
