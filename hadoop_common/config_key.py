@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector, local_path
 from hadoop_common.configuration_errors import NO_FILE
@@ -20,6 +21,7 @@ from hadoop_common.quantities import (
     parse_size,
     parse_time,
 )
+from hadoop_common.substitution import has_variable
 
 T = TypeVar("T")
 
@@ -64,11 +66,17 @@ def paths(unit: str) -> ValueType[list[Path]]:
 
 
 def local_file(unit: str) -> ValueType[str]:
-    """Return the type of one local path or `file:` URI, whose value is the absolute path; "" if unset."""
+    """Return the type of one local path or `file:` URI, whose value is the path; "" if unset. A relative path causes a
+    warning.
+    """
 
     def read(settings: Configuration, name: str, default: str) -> str:
-        if not settings.get(name, default):
+        given = settings.get(name, default)
+        if not given:
             return ""
+        if not (given.startswith("/") or urlsplit(given).scheme or has_variable(given)):
+            settings.warn(settings.fault(name, "is not absolute, so it depends on where the process was started"))
+            return given
         return settings.parsed(name, default, lambda value: str(local_path(value)))
 
     return ValueType(unit, read)

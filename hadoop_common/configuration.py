@@ -21,7 +21,7 @@ __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFau
 T = TypeVar("T")
 
 CORE_SITE, HDFS_SITE = RESOURCES = ("core-site.xml", "hdfs-site.xml")
-# a NameNode of Hadoop 3 also reads the file of the routers of a federation (HdfsConfiguration)
+# a NameNode of Hadoop 3.3 or newer also reads the file of the routers of a federation (HdfsConfiguration)
 _ROUTER_SITE = "hdfs-rbf-site.xml"
 _POLICY = "hadoop-policy.xml"
 # characters that java.net.URI does not accept
@@ -59,7 +59,8 @@ class Configuration:
         """Read `core-site.xml`, `hdfs-site.xml`, `hdfs-rbf-site.xml` and `hadoop-policy.xml` in this order. Only one of
         the first two must exist.
 
-        After `core-site.xml`, Hadoop loads `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
+        After `core-site.xml`, Hadoop loads `hdfs-default.xml`, which overrides some keys (HdfsConfiguration). NameNodes
+        before Hadoop 3.3 do not read `hdfs-rbf-site.xml`, so each value that this file changes causes a warning.
         `environment` provides `${env.NAME}`.
 
         Raises:
@@ -79,7 +80,9 @@ class Configuration:
         collector.raise_if_any()
         found = cls(read[CORE_SITE], environment)
         found._load_hdfs_default()
-        found._add([*read[HDFS_SITE], *read[_ROUTER_SITE], *read[_POLICY]])
+        found._add(read[HDFS_SITE])
+        found._load_router_site(read[_ROUTER_SITE])
+        found._add(read[_POLICY])
         found.folder = directory
         return found
 
@@ -230,6 +233,16 @@ class Configuration:
                 f"{lost.source}: {self._shown(key, lost)} is ignored, also by NameNodes: hdfs-default.xml, which is "
                 f"loaded after {CORE_SITE}, sets this key; set it in {HDFS_SITE}"
             ] = None
+
+    def _load_router_site(self, properties: Iterable[Property]) -> None:
+        before = dict(self._values)
+        self._add(properties)
+        for key, old in before.items():
+            if (new := self._values[key]).value != old.value:
+                self._warnings[
+                    f"{new.source}: {self._shown(key, new)} overrides {shown_value(key, repr(old.value))} in "
+                    f"{old.source}; NameNodes before Hadoop 3.3 do not read {_ROUTER_SITE}"
+                ] = None
 
     def _shown(self, key: str, found: Property) -> str:
         return f"{key}={shown_value(key, repr(found.value))}"

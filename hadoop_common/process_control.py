@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import faulthandler
 import math
+import os
 import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
 from enum import Enum
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -32,7 +37,8 @@ class Control:
     def take_signals(self) -> None:
         """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this method in the main thread.
 
-        As in Java, SIGQUIT prints the stacks of all threads on stderr, and the process continues.
+        As in Java, SIGQUIT prints the stacks of all threads on stderr, and the process continues. The main thread
+        prints them when it next executes Python code.
         """
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -45,7 +51,7 @@ class Control:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         signal.signal(signal.SIGHUP, reload)
-        faulthandler.register(signal.SIGQUIT, file=_STDERR)
+        signal.signal(signal.SIGQUIT, _print_stacks)
 
     def __enter__(self) -> Self:
         self.take_signals()
@@ -66,11 +72,18 @@ class Control:
         return self._stopping
 
     def wait(self, seconds: float) -> Command | None:
-        """Return the next command; None if none arrives within `seconds`."""
-        try:
-            return self._commands.get(timeout=seconds)
-        except Empty:
-            return None
+        """Return the next command; None if none arrives within `seconds`.
+
+        A signal that arrives just before the system call does not interrupt this call, so the handler runs only after
+        it. Short calls limit this delay.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            left = max(0.0, end - time.monotonic())
+            with suppress(Empty):
+                return self._commands.get(timeout=min(left, _MAX_SIGNAL_DELAY))
+            if left <= _MAX_SIGNAL_DELAY:
+                return None
 
     def wait_for_stop(self) -> None:
         """Wait until the daemon should end, and ignore reloads."""
@@ -80,6 +93,24 @@ class Control:
 
 _STDERR = 2
 _POLL_SECONDS = 60.0
+_MAX_SIGNAL_DELAY = 1.0
+
+
+def _print_stacks(number: int, frame: FrameType | None) -> None:
+    """Write the stacks of all threads to stderr.
+
+    `faulthandler.register` would read the frames of running threads without the interpreter's lock, which can crash the
+    process (python/cpython#116008). Locks and buffered files may belong to the interrupted code, so this function uses
+    neither.
+    """
+    lines = []
+    for thread, top in sys._current_frames().items():
+        lines += [f"Thread {thread:#x}:\n", *traceback.format_stack(top), "\n"]
+    left = "".join(lines).encode(errors="backslashreplace")
+    # the reader of stderr may have ended
+    with suppress(OSError):
+        while left:
+            left = left[os.write(_STDERR, left) :]
 
 
 def exit_within(seconds: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from checkpointer.checks.facts import Facts, NameNodeFacts, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
@@ -26,6 +28,12 @@ _FOREIGN_HINT = (
 _UPGRADE_HINT = (
     "During an upgrade, no action is needed: the daemon adopts the NameNode's VERSION with its next checkpoint, or "
     "once a rolling upgrade is finalized. Otherwise, run the `daemon` check."
+)
+
+_UPGRADED_HINT = (
+    "During a rolling upgrade, no action is needed until all NameNodes run the new release and the upgrade is "
+    "finalized. After an upgrade with `-upgrade`, each standby NameNode must be bootstrapped again: "
+    'docs/operations.md, "In place, with `-upgrade`".'
 )
 
 _TWO_ACTIVE_HINT = (
@@ -145,7 +153,8 @@ def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     states, problems = [State.OK], []
     identity = _identity(known)
     # different namespaces always differ in cTime
-    upgrades = (State.OK, "") if identity[1] else _upgrades(known)
+    differing = "" if identity[1] else _differing(known)
+    upgrades = (State.WARNING if differing else State.OK, differing)
     for state, problem in (identity, _layouts(known), upgrades):
         states.append(state)
         problems += [problem] if problem else []
@@ -155,7 +164,9 @@ def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     first = known[0][1]
     summary = "; ".join(problems) or f"layout {first.layout_version}, cluster {first.cluster_id}"
     state = worst(states)
-    return CheckVerdict(state, summary, tuple(details), hint=_UPGRADE_HINT if state is State.WARNING else "")
+    # the daemon adopts a change in its own directories
+    hint = _UPGRADED_HINT if _differing(_storage_infos(replace(facts, directories=()))) else _UPGRADE_HINT
+    return CheckVerdict(state, summary, tuple(details), hint=hint if state is State.WARNING else "")
 
 
 def _storage_infos(facts: Facts) -> list[tuple[str, StorageInfo]]:
@@ -188,12 +199,13 @@ def _layouts(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
     return State.OK, ""
 
 
-def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
-    where, first = known[0]
+def _differing(known: list[tuple[str, StorageInfo]]) -> str:
+    """Return a sentence about the first two places of which one has been upgraded, or ""."""
     for other, info in known[1:]:
+        where, first = known[0]
         if (info.layout_version, info.c_time) != (first.layout_version, first.c_time):
-            return State.WARNING, f"layout or cTime of {where} and {other} differ, as during an upgrade"
-    return State.OK, ""
+            return f"layout or cTime of {where} and {other} differ, as during an upgrade"
+    return ""
 
 
 def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -196,8 +196,9 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
 
 def _deep_hint(path: Path) -> str:
     return (
-        f"List the errors with `checkpointer image verify {path}`. If a NameNode also has this image, it may be unable "
-        'to load it: docs/runbook.md, "The newest image cannot be read".'
+        f"List the errors with `checkpointer image verify {path}`. Checkpoints copy them, so keep the older images. "
+        "If a NameNode also has this image, do not restart it, and have it save an image itself: docs/runbook.md, "
+        '"Gap in the edits", step 3.'
     )
 
 

@@ -29,8 +29,8 @@ _CONNECT_TIMEOUT = 10.0
 _LOG_HINT = "Check the daemon's log."
 _FROZEN_HINT = (
     "The daemon accepts connections but does not answer: `ps -o pid,stat,args -C checkpointer` shows whether its "
-    "process is stopped (T) or waits for a disk (D); the end of its log shows its last action. The signal SIGQUIT "
-    "adds the stacks of its threads to the log."
+    "process is stopped (T) or waits for a disk (D); the end of its log shows its last action. `kill -QUIT PID` prints "
+    "the stacks of its threads on its standard error, which systemd keeps in its journal (`journalctl`)."
 )
 _SLOW_HINT = "The daemon may still be working on this request; `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."

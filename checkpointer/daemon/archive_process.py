@@ -27,6 +27,7 @@ from hadoop_common.addresses import without_password
 from hadoop_common.child_module import child_module
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
+from hadoop_common.moment_age import MomentAge
 from hadoop_common.names import parse_image
 from hadoop_common.process_group import end_process_group
 from hadoop_common.quantities import counted, duration
@@ -70,7 +71,6 @@ class ArchiveProcess:
     ) -> None:
         self._config = config
         self._clock = clock
-        self._wall = wall
         self._guard = threading.Lock()
         self._source: ArchiveSource | None = None
         self._confirmed: tuple[Path, bytes] | None = None
@@ -84,8 +84,9 @@ class ArchiveProcess:
         self._known_txid = -1
         self._unread = ""
         self._complete_at: float | None = None
-        # reading of `clock` at that time, or else at the start
-        self._lag_from = clock()
+        self._lag_age = MomentAge(clock, wall)
+        # `_complete_at`, or else the time of the start
+        self._lag_from = self._lag_age.now()
         self._failures = 0
         self._fault = RecurringFault(_LOG, "the archive is being filled again", unit="attempts", clock=clock)
         self._child: subprocess.Popen[bytes] | None = None
@@ -170,7 +171,7 @@ class ArchiveProcess:
         with self._guard:
             changed, self._config = config.archive != self._config.archive, config
             if changed:
-                self._report, self._complete_at, self._lag_from = ArchiveReport(), None, self._clock()
+                self._report, self._complete_at, self._lag_from = ArchiveReport(), None, self._lag_age.now()
                 self._branch = ""
                 self._fault.forget()
                 self._restarts = True
@@ -301,7 +302,7 @@ class ArchiveProcess:
             return
         self._fault.ended()
         if report.complete and report.restorable_txid >= self._known_txid and not self._unread:
-            self._complete_at, self._lag_from = self._wall(), self._clock()
+            self._complete_at = self._lag_from = self._lag_age.now()
         if report.branch != self._branch:
             if self._branch:
                 # the process does not archive an image that was confirmed for the previous history
@@ -342,7 +343,7 @@ class ArchiveProcess:
 
     @property
     def _lag_seconds(self) -> float:
-        return self._clock() - self._lag_from
+        return self._lag_age.of(self._lag_from)
 
     def state(self, journal_txid: int | None) -> ArchiveState | None:
         """Return the state of the archive, or None if no archive is configured.

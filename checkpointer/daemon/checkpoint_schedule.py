@@ -99,19 +99,20 @@ class CheckpointSchedule:
 
     def observe(self, progress: Progress, cluster_image_age: float | None) -> None:
         """Begin a new period if a new image exists; count the time for which the host slept, or by which its clock was
-        set forward.
+        set forward. The period never becomes longer than the age of the image, so the correction of a clock that was
+        set back does not count.
 
         Args:
             cluster_image_age: age in seconds of the newest image of any daemon if several daemons share the work,
                 otherwise None.
         """
         gained = self._wall() - self._clock() - self._lead
+        age = math.inf if progress.image_at is None else max(0.0, self._wall() - progress.image_at)
         if abs(gained) > _STEP_SECONDS:
             self._lead += gained
-            self.period_from -= max(0.0, gained)
+            self.period_from = min(self.period_from, max(self.period_from - gained, self._clock() - age))
         if progress.image_txid != self._image_txid:
             self._image_txid = progress.image_txid
-            age = math.inf if progress.image_at is None else max(0.0, self._wall() - progress.image_at)
             self.period_from = self._clock() - age
         if cluster_image_age is not None:
             self.period_from = max(self.period_from, self._clock() - cluster_image_age)
@@ -131,6 +132,8 @@ class CheckpointSchedule:
     def saved(self, txid: int | None) -> None:
         """Begin a period with a checkpoint; `txid` is None for a rollback image."""
         self.period_from = self._clock()
+        # a sleep during the checkpoint does not belong to this period
+        self._lead = self._wall() - self._clock()
         if txid is not None:
             self._image_txid = txid
 

@@ -55,33 +55,40 @@ class LakeAppender:
         self._wall = wall
         self._guard = threading.Lock()
         self._state = LakeState()
+        # lake and image of the append that began last
+        self._lake = ""
         self._image: LinkedImage | None = None
-        self._children = ChildQueue("the append to the lake", self._ended)
+        self._children = ChildQueue("the append to the lake", lambda error: self._ended(self._lake, error))
 
     @property
     def enabled(self) -> bool:
         return bool(self._config.lake_directory)
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Apply new settings from the next append on; the last error does not concern another lake."""
-        if config.lake_directory != self._config.lake_directory:
-            self.forget_error()
+        """Apply new settings from the next append on; the errors of a previous lake do not concern a new lake."""
+        changed = config.lake_directory != self._config.lake_directory
+        # an append that ends now must not restore the error
         self._config = config
+        if changed:
+            self.forget_error()
 
     def offer(self, role: CheckpointRole) -> None:
         """Append the newest image and the current edits after a checkpoint."""
-        if not self.enabled:
+        lake = self._config.lake_directory
+        if not lake:
             return
         module = self._module()
         if not module:
-            self._ended("the program that writes lakes is not installed")
+            self._ended(lake, "the program that writes lakes is not installed")
             return
         try:
             folders = self._folders(role)
         except (HdfsError, OSError) as error:
-            self._ended(error_text(error))
+            self._ended(lake, error_text(error))
             return
-        self._children.offer(partial(self._task, role, module, folders))
+        # the queue reports an error for this lake if its thread cannot start
+        self._lake = self._lake or lake
+        self._children.offer(partial(self._task, role, module, folders, lake))
 
     def stop(self) -> None:
         """Stop the running append and prevent further appends; the next daemon completes the append."""
@@ -99,11 +106,19 @@ class LakeAppender:
         return [Alarm(text, hint, "lake")] if error and self.enabled else []
 
     @contextmanager
-    def _task(self, role: CheckpointRole, module: str, folders: Sequence[Path]) -> Iterator[ChildCommand]:
+    def _task(
+        self, role: CheckpointRole, module: str, folders: Sequence[Path], lake: str
+    ) -> Iterator[ChildCommand | None]:
+        config = self._config
+        if lake != config.lake_directory:
+            # a reload has removed or replaced the lake of this pending append
+            yield None
+            return
+        self._lake = lake
         with linked_image(role.latest_image()) as image:
             self._image = image
-            words = child_module(module, *self._arguments(image.path, folders))
-            yield ChildCommand(words, self._config.conf_dir)
+            words = child_module(module, *_arguments(config, image.path, folders))
+            yield ChildCommand(words, config.conf_dir)
 
     @property
     def state(self) -> LakeState | None:
@@ -118,19 +133,13 @@ class LakeAppender:
             _LOG.info("the edits in %s are not in a directory, so only the image is appended to the lake", shared)
         return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
-    def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:
-        config = self._config
-        arguments = ["append", "--image", str(image), "--retain", str(config.lake_images_retained)]
-        arguments += ["--master", config.lake_master, "--driver-memory", config.lake_driver_memory]
-        for folder in folders:
-            arguments += ["--edits", str(folder)]
-        return [*arguments, "--", config.lake_directory]
-
-    def _ended(self, error: str) -> None:
-        """Record the end of an append; `error` is "" if it succeeded."""
-        lake = self._config.lake_directory
+    def _ended(self, lake: str, error: str) -> None:
+        """Record the end of an append to `lake`; `error` is "" if it succeeded."""
         error = self._image.in_storage(error) if self._image else error
         with self._guard:
+            if lake != self._config.lake_directory:
+                _LOG.info("the append to the previous lake %s ended: %s", lake, error or "it succeeded")
+                return
             state = self._state
             if error:
                 self._state = replace(state, failures=state.failures + 1, error=error)
@@ -143,6 +152,14 @@ class LakeAppender:
             )
         else:
             _LOG.info("appended to the lake %s", lake)
+
+
+def _arguments(config: CheckpointConfig, image: Path, folders: Sequence[Path]) -> list[str]:
+    arguments = ["append", "--image", str(image), "--retain", str(config.lake_images_retained)]
+    arguments += ["--master", config.lake_master, "--driver-memory", config.lake_driver_memory]
+    for folder in folders:
+        arguments += ["--edits", str(folder)]
+    return [*arguments, "--", config.lake_directory]
 
 
 def find_module() -> str:

@@ -63,6 +63,7 @@ class RecordStore:
         self._fetch_seconds = {}
         self._update(
             lambda record: {
+                **self._recovery(record),
                 "saved_at": self._wall(),
                 "saved_txid": result.txid,
                 "image_bytes": result.saved.size,
@@ -110,6 +111,7 @@ class RecordStore:
             self._upload_seconds = {"upload": upload.seconds}
             self._update(
                 lambda record: {
+                    **self._recovery(record),
                     "uploads": record.uploads + 1,
                     "uploaded_at": self._wall(),
                     "last_seconds": record.last_seconds and {**record.last_seconds, **self._upload_seconds},
@@ -133,22 +135,28 @@ class RecordStore:
 
     def resolved(self) -> None:
         """Record that the last error no longer applies."""
-        self._update(lambda record: {"recovered_at": self._after(record.last_error_at)})
+        self._update(self._recovery)
 
     def job_failed(self, message: str) -> None:
         """Record a fault of a job, which does not count as a failed checkpoint."""
         self._update(lambda record: self._error(record, message))
 
     def _error(self, record: CheckpointRecord, message: str) -> dict[str, Any]:
-        at = self._after(record.saved_at, record.uploaded_at, record.recovered_at)
+        at = self._not_before(record.saved_at, record.uploaded_at, record.recovered_at)
         return {"last_error": message, "last_error_at": at}
 
-    def _after(self, *earlier: float | None) -> float:
-        """Return the present time; if the clock was set back, return a time after the `earlier` events, because readers
-        compare the times of errors and successes.
+    def _recovery(self, record: CheckpointRecord) -> dict[str, Any]:
+        """Return the change by which the last error, if there is one, no longer applies."""
+        if record.last_error_at is None:
+            return {}
+        return {"recovered_at": self._not_before(record.last_error_at + _ORDERED_SECONDS)}
+
+    def _not_before(self, *earliest: float | None) -> float:
+        """Return the present time, or the latest given time if the clock was set back.
+
+        Readers compare these times: an error applies until a later success.
         """
-        now, latest = self._wall(), max((each for each in earlier if each is not None), default=0.0)
-        return now if now >= latest else latest + _ORDERED_SECONDS
+        return max([self._wall(), *(each for each in earliest if each is not None)])
 
     def _update(self, changes: Callable[[CheckpointRecord], dict[str, Any]]) -> None:
         with self._lock:

@@ -103,7 +103,7 @@ class CheckpointService:
         self._archive = archive or ArchiveProcess(config, clock=clock, wall=wall)
         self._lake = lake or LakeAppender(config)
         self._reports = reports or DailyReporter(config, wall=wall, clock=clock)
-        self._forecast = forecast or UploadForecast(config, wall=wall)
+        self._forecast = forecast or UploadForecast(config, clock=clock, wall=wall)
         self.wall = wall
         self._clock = clock
         self._started_at = clock()

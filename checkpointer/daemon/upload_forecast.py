@@ -36,7 +36,10 @@ _START_OF_SEGMENT = 1
 
 class UploadForecast:
     """The last report of each NameNode about its newest image, with times by this host's clock. Any thread may call any
-    method; `wall` returns seconds since the epoch.
+    method.
+
+    Args:
+        clock: monotonic seconds; `wall`: seconds since the epoch.
 
     Attributes:
         updated: whether the daemon has queried the NameNodes.
@@ -48,12 +51,14 @@ class UploadForecast:
         *,
         ask: Callable[..., ImageAcceptance] = ask_acceptance,
         ask_settings: Callable[..., NamenodeSettings] = ask_settings,
+        clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
         self.updated = False
         self._ask = ask
         self._ask_settings = ask_settings
+        self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
@@ -61,7 +66,8 @@ class UploadForecast:
         self._last: dict[str, ImageAcceptance] = {}
         # reports at the last time when this daemon was known to be the leader, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
-        # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
+        # alarm for each NameNode that does not answer, with readings of `clock` at the first and last consecutive
+        # failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
         # the last known settings of each NameNode, and the reason why the present settings are unknown
         self._settings: dict[str, NamenodeSettings] = {}
@@ -93,7 +99,7 @@ class UploadForecast:
                     elif not isinstance(found, TransferCancelledError):
                         reason = found.message.removeprefix(found.target).lstrip(": ")
                         alarm = Alarm(f"{address} does not report its state: {reason}", found.hint, "namenode")
-                        now = self._wall()
+                        now = self._clock()
                         self._silent[address] = alarm, self._silent.get(address, (alarm, now))[1], now
         # set this last, because an attempt may run at the same time
         self.updated = True

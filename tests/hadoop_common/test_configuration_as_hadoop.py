@@ -277,6 +277,14 @@ def test_file_of_the_routers_overrides_hdfs_site(tmp_path: Path) -> None:
     found = _load(tmp_path, "", _p(_PERIOD, "700") + _p(_SERVICES, "ns1", _FINAL))
     assert (found.get(_PERIOD), found.get(_SERVICES)) == ("900", "ns1")
     assert found.source(_PERIOD) == str(tmp_path / "hdfs-rbf-site.xml")
+    changed, ignored = sorted(found.warnings)
+    assert f"{_PERIOD}='900' overrides '700' in {tmp_path / _SITE}; NameNodes before Hadoop 3.3" in changed
+    assert f"{_SERVICES}='ns2' is ignored: it is final" in ignored
+
+
+def test_file_of_the_routers_without_other_values_causes_no_warning(tmp_path: Path) -> None:
+    (tmp_path / "hdfs-rbf-site.xml").write_text(_conf(_p(_PERIOD, "700"), _p("dfs.federation.router.x", "1")))
+    assert _load(tmp_path, "", _p(_PERIOD, "700")).warnings == ()
 
 
 def test_key_of_one_namenode_is_applied_in_core_site(tmp_path: Path) -> None:

@@ -180,9 +180,10 @@ class FolderEdits:
             raise StorageError(
                 f"{self._folder} contains edits of another namespace, {theirs.colon_string()}; our images belong to "
                 f"{namespace.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir. To use these edits, stop the daemon, and move the contents "
-                "of this node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an "
-                "empty folder `current` there, and start the daemon.",
+                hint="Check dfs.namenode.shared.edits.dir. To use these edits: if the old namespace may still be "
+                "needed, first run `checkpointer checkpoint --conf DIR --save-aside`. Then stop the daemon, and move "
+                "the contents of this node's dfs.namenode.name.dir away; they may be the last copy of the other "
+                "namespace. Leave an empty folder `current` there, and start the daemon.",
             )
 
     def close(self) -> None:

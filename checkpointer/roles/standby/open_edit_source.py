@@ -123,9 +123,10 @@ def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: St
         raise StorageError(
             f"{address.uri} contains edits of another namespace, according to {', '.join(others)}; our images belong "
             f"to {namespace.colon_string()}",
-            hint="Check dfs.namenode.shared.edits.dir. To use these edits, stop the daemon, and move the contents of "
-            "this node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty "
-            "folder `current` there, and start the daemon.",
+            hint="Check dfs.namenode.shared.edits.dir. To use these edits: if the old namespace may still be needed, "
+            "first run `checkpointer checkpoint --conf DIR --save-aside`. Then stop the daemon, and move the contents "
+            "of this node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an "
+            "empty folder `current` there, and start the daemon.",
         )
     if others:
         _LOG.warning("these JournalNodes have another namespace's journal: %s", ", ".join(others))

@@ -70,9 +70,10 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
     if ours.namespace != theirs.namespace:
         raise StorageError(
             f"{namenode} belongs to another namespace: {theirs.namespace_text}, ours is {ours.namespace_text}",
-            hint="Check the NameNodes' addresses. To use this NameNode, stop the daemon, and move the contents of this "
-            "node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty "
-            "folder `current` there, and start the daemon.",
+            hint="Check the NameNodes' addresses. To use this NameNode: if the old namespace may still be needed, "
+            "first run `checkpointer checkpoint --conf DIR --save-aside`. Then stop the daemon, and move the contents "
+            "of this node's dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an "
+            "empty folder `current` there, and start the daemon.",
         )
     if (ours.layout_version, ours.c_time) == (theirs.layout_version, theirs.c_time):
         return VersionAction.NONE

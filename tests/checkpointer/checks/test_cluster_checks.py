@@ -143,6 +143,23 @@ def test_version_check(change: dict[str, Any], state: State, word: str) -> None:
     assert found.hint.startswith("During an upgrade, no action is needed") == (state is State.WARNING)
 
 
+@pytest.mark.parametrize("change", [{"c_time": 5}, {"layout_version": -64}])
+def test_upgrade_needs_no_action_only_if_the_cluster_agrees(change: dict[str, Any]) -> None:
+    upgraded = Observation(replace(INFO, **change))
+    pair = (namenode(1, storage_info=upgraded), namenode(2))
+    journal = JournalFacts(place="/shared/current", storage_info=Observation(INFO))
+    for found in (
+        decide("version", namenodes=pair),
+        decide("version", namenodes=pair, directories=()),
+        decide("version", namenodes=pair[:1], journal=journal),
+    ):
+        assert found.state is State.WARNING
+        assert "each standby NameNode must be bootstrapped again" in found.hint
+    both = (pair[0], namenode(2, storage_info=upgraded))
+    found = decide("version", namenodes=both, journal=replace(journal, storage_info=upgraded))
+    assert found.hint.startswith("During an upgrade, no action is needed")
+
+
 def test_another_cluster_is_not_reported_as_an_upgrade() -> None:
     other = replace(INFO, cluster_id="CID-2", namespace_id=8, c_time=5)
     found = decide("version", namenodes=(namenode(storage_info=Observation(other)),))

@@ -166,6 +166,16 @@ def test_storage_check_of_the_image(found: Observation[ImageFacts], state: State
     assert decide("storage", image=found).state is state
 
 
+def test_hint_for_damaged_records_does_not_lead_to_more_checkpoints() -> None:
+    """A checkpoint copies damage that no edit touches, and each image hastens the purge of an intact image."""
+    runbook = (Path(__file__).parents[3] / "docs" / "runbook.md").read_text()
+    found = decide("storage", image=image(deep=Observation(3)))
+    assert "keep the older images" in found.hint
+    assert '"Gap in the edits", step 3' in found.hint
+    section = runbook.partition("\n## Gap in the edits\n")[2].partition("\n## ")[0]
+    assert "-saveNamespace" in section.partition("\n3. ")[2].partition("\n4. ")[0]
+
+
 def test_a_codec_that_a_namenode_may_lack_is_reported() -> None:
     lz4 = "org.apache.hadoop.io.compress.Lz4Codec"
     found = decide("storage", codec=lz4, image=image(codec="", layout_version=-67))

@@ -297,6 +297,14 @@ def test_incomplete_archive_is_an_alarm_although_the_clock_was_set_back(place: P
     assert state_of(process).lag_seconds == 301
 
 
+def test_lag_of_the_archive_includes_the_time_for_which_the_host_slept(place: Path) -> None:
+    clock, wall = Clock(), Clock(86_400.0)
+    process = ArchiveProcess(config_of(place), clock=clock, wall=wall)
+    process._reported(ArchiveReport(MAIN, 10, 10, complete=True))
+    wall.now += 301
+    assert process.alarms() == [f"the archive {place} has been incomplete for 5 min 1 s"]
+
+
 def test_report_on_the_previous_history_is_discarded_after_a_start_over(
     place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import tests.clock
 from checkpointer.daemon.checkpoint_schedule import TriggerReason, decide
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.role import Progress
+from engine.merge import Observer
 from hadoop_common.configuration import Configuration
 from hadoop_common.errors import StorageError
 from node_state.text import status_lines
@@ -90,14 +91,42 @@ def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, rol
 
 
 def test_period_includes_the_time_for_which_the_host_slept(role: FakeRole, clock: Clock) -> None:
-    """A monotonic clock does not count this time. A clock that is set back does not delay the next checkpoint."""
-    wall = tests.clock.Clock(START)
+    """A monotonic clock does not count this time."""
+    role.wall = wall = tests.clock.Clock(START)
     service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
     role.journal = 1
-    assert service.poll().state is TriggerState.SKIPPED
-    for step, state in ((-86_400.0, TriggerState.SKIPPED), (PERIOD - 1, TriggerState.SKIPPED), (2, TriggerState.DONE)):
-        wall.now += step
+    for slept, state in ((0.0, TriggerState.SKIPPED), (PERIOD - 1, TriggerState.SKIPPED), (2.0, TriggerState.DONE)):
+        wall.now += slept
         assert service.poll().state is state
+
+
+def test_sleep_during_a_checkpoint_does_not_belong_to_the_next_period(role: FakeRole, clock: Clock) -> None:
+    role.wall = wall = tests.clock.Clock(START)
+    service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
+
+    def sleep(observer: Observer) -> None:
+        wall.now += 72 * PERIOD
+
+    role.during, role.journal = sleep, TRANSACTIONS
+    assert service.poll().state is TriggerState.DONE
+    role.journal += 1
+    clock.now, wall.now = clock.now + 60.0, wall.now + 60.0
+    assert service.poll().state is TriggerState.SKIPPED
+
+
+def test_clock_that_is_set_back_neither_delays_nor_hastens_a_checkpoint(role: FakeRole, clock: Clock) -> None:
+    role.wall = wall = tests.clock.Clock(START)
+    service = CheckpointService(role, standby_config(), clock=clock, wall=wall)
+    role.journal = 1
+    # set back by a day and corrected; then two time sources that differ by 30 s
+    for step in (0.0, -86_400.0, 86_400.0, *(-30.0, 30.0) * 10):
+        wall.now += step
+        assert service.poll().state is TriggerState.SKIPPED
+    wall.now -= 86_400.0
+    clock.now += PERIOD - 1
+    assert service.poll().state is TriggerState.SKIPPED
+    clock.now += 1
+    assert service.poll().state is TriggerState.DONE
 
 
 def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:

@@ -16,12 +16,13 @@ from checkpointer.daemon.child_process import ChildCommand
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.reload import RELOADABLE
 from checkpointer.daemon.service import CheckpointService
-from hadoop_common.configuration import ConfigurationError
+from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.errors import StorageError
 from image_format.md5_file import md5_path
 from node_state.report_folder import KeptReport, list_reports
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig
+from site_config.keys import REPORT_DIR, REPORT_PATHS
 from tests.checkpointer.service_support import TRANSACTIONS, FakeRole, standby_config
 from tests.clock import Clock
 from tests.namenode_stub.stub_support import wait_until
@@ -202,9 +203,18 @@ def test_reports_are_written_to_the_configured_folder(reporter: DailyReporter, r
     assert reporter.reports()[0].page.parent == other
 
 
-def test_folder_must_not_depend_on_the_working_directory() -> None:
-    with pytest.raises(ConfigurationError, match=r"checkpointer\.report\.dir='reports': is not absolute"):
-        config(**{"checkpointer.report.dir": "reports"})
+def test_folder_that_depends_on_the_working_directory_causes_a_warning() -> None:
+    given = {"checkpointer.report.dir": "reports", "checkpointer.report.paths": "paths.toml"}
+    made = config(**given)
+    assert (made.report_directory, made.report_paths) == ("reports", "paths.toml")
+    settings = Configuration.from_mapping(given, {})
+    assert [REPORT_DIR.read(settings), REPORT_PATHS.read(settings)] == ["reports", "paths.toml"]
+    assert ["is not absolute" in each for each in settings.warnings] == [True, True]
+
+
+def test_folder_must_be_local() -> None:
+    with pytest.raises(ConfigurationError, match=r"checkpointer\.report\.dir='hdfs://nn/reports': is not a local dir"):
+        config(**{"checkpointer.report.dir": "hdfs://nn/reports"})
 
 
 def test_folder_that_cannot_be_created_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:

@@ -195,6 +195,45 @@ def test_error_of_a_lake_does_not_outlive_its_setting(appender: LakeAppender, la
     assert appender.alarms() == []
 
 
+def test_running_append_to_a_previous_lake_raises_no_alarm(
+    appender: LakeAppender, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    other = lake / "other"
+    other.mkdir()
+    (lake / "wait").touch()
+    (lake / "fail").touch()
+    appender.offer(LakeRole())
+    wait_until("the append", lambda: len(calls(lake)) == 1)
+    appender.reconfigure(replace(standby_config(), lake_directory=str(other)))
+    (lake / "wait").unlink()
+    wait_until("the end", lambda: f"the append to the previous lake {lake} ended: the disk is full" in caplog.messages)
+    assert appender.alarms() == []
+    assert appender.state is not None
+    assert (appender.state.failures, appender.state.error) == (0, "")
+    appender.offer(LakeRole())
+    wait_until("the append", lambda: appends(appender) == 1)
+    assert len(calls(other)) == 1
+
+
+def test_pending_append_to_a_removed_lake_does_not_run(appender: LakeAppender, lake: Path) -> None:
+    role = LakeRole()
+    (lake / "wait").touch()
+    for role.journal in (10, 20):
+        appender.offer(role)
+        wait_until("the append", lambda: len(calls(lake)) == 1)
+    appender.reconfigure(standby_config())
+    (lake / "wait").unlink()
+    wait_until("the end", lambda: not appender._children.running and appender._children._pending is None)
+    other = lake / "other"
+    other.mkdir()
+    appender.reconfigure(replace(standby_config(), lake_directory=str(other)))
+    appender.offer(role)
+    wait_until("the append", lambda: appends(appender) == 1)
+    assert (len(calls(lake)), len(calls(other))) == (1, 1)
+    assert appender.alarms() == []
+
+
 def test_installed_module_is_found() -> None:
     assert find_module() in {"", "pipeline.lake"}
 

@@ -147,7 +147,8 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
 
 
 def test_signals_become_commands() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
     control = Control(stop_within=30.0)
     control.take_signals()
     try:
@@ -160,6 +161,5 @@ def test_signals_become_commands() -> None:
         assert control.wait(0.0) is None
     finally:
         faulthandler.cancel_dump_traceback_later()
-        faulthandler.unregister(signal.SIGQUIT)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -33,7 +33,8 @@ def test_second_missing_answer_of_a_namenode_is_an_alarm(role: FakeRole, clock: 
             raise answer
         return answer
 
-    forecast = UploadForecast(config, ask=ask, wall=clock.wall)
+    # the clock of the host is set back again and again
+    forecast = UploadForecast(config, ask=ask, clock=clock, wall=lambda: -clock.now)
     service = CheckpointService(role, config, clock=clock, wall=clock.wall, forecast=forecast)
     alarm = "http://nn1:9870 does not report its state: no answer: timed out"
     for raised in ([], [], [alarm], []):

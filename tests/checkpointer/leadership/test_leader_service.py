@@ -209,6 +209,7 @@ def test_follower_records_the_recovery_of_its_faults() -> None:
     scene.service.job_done("reports")
     assert scene.service.state().record.recovered_at == recovered.recovered_at
     scene.service.job_failed("reports", StorageError("disk failed"))
+    scene.clock.now += 1
     scene.service.job_done("reports")
     assert scene.service.state().record.recovered_at == scene.clock.wall()
 

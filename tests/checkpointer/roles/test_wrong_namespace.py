@@ -46,4 +46,5 @@ def test_runbook_contains_the_error_for_another_namespace(compare: Callable[[Pat
     assert any(sentence in caught.value.message for sentence in sentences)
     # a running daemon does not begin with the NameNode's image
     assert re.search("stop the daemon, .* start the daemon", caught.value.hint)
+    assert re.search(r"--save-aside` .* stop the\s+daemon\. ", section, re.DOTALL)
     assert re.search(r"stop the\s+daemon\. .* start the\s+daemon", section, re.DOTALL)
