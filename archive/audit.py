@@ -110,9 +110,11 @@ def _start_of_log(path: Path) -> int:
     """Return a time in ms before which the log has no lines, or 0 if the time is unknown.
 
     The time is known if the log begins after a clock change, in the period that the change repeats. In this case, the
-    first line after this period follows without a step back. A log from before the clock change contains the step, or
-    would have a gap as long as this period.
+    first line after this period follows without a step back. A log from before the clock change contains the step,
+    unless it lacks all lines of the repeated period. A pipe can be read only once, so the time is unknown.
     """
+    if not path.is_file():
+        return 0
     first = newest = 0
     with _opened(path) as stream:
         for line in stream:

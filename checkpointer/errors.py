@@ -29,7 +29,7 @@ class TransferError(CheckpointError):
 
 
 class ProgressPendingError(CheckpointError):
-    """A progress that remains unknown until the first query of a NameNode has ended, which is not a fault."""
+    """An error that reports that the first query of a NameNode has not ended; it is not a fault."""
 
 
 class RoleGaveUpError(CheckpointError):

@@ -139,7 +139,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     if AUTHENTICATION.read(settings).lower() != _KERBEROS:
         return None
     faults = FaultCollector()
-    of_namenodes = _principal(settings, login_settings.NAMENODE_PRINCIPAL, who, faults)
+    of_namenodes = _principal_of_namenodes(settings, who, faults)
     principal = _principal(settings, kind.principal, who, faults)
     none: tuple[Protection, ...] = ()
     protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
@@ -208,6 +208,16 @@ def _principal(settings: Configuration, key: ConfigKey[str], who: Identity, faul
     return faults.take(read, "")
 
 
+def _principal_of_namenodes(settings: Configuration, who: Identity, faults: FaultCollector) -> str:
+    """Return the principal of the NameNodes, or of one NameNode if only keys of single NameNodes are set."""
+    key = login_settings.NAMENODE_PRINCIPAL
+    if not key.read(settings, scoped_key(settings, key.name, who.nameservice, who.own_id)):
+        found = faults.take(lambda: _all_namenode_principals(settings), dict[str, str]())
+        if found:
+            return next(iter(found))
+    return _principal(settings, key, who, faults)
+
+
 def _server(settings: Configuration, key: ConfigKey[str], principal: str, pattern: ConfigKey[str]) -> ServerPrincipal:
     return ServerPrincipal(key.name, principal, pattern.read(settings))
 
@@ -238,16 +248,28 @@ def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tup
 
 def _upload_principals(settings: Configuration, who: Identity) -> Iterator[tuple[str, str]]:
     """Yield the principals of all NameNodes of a nameservice and of the secondary, each with its key (ImageServlet)."""
-    hosts = _namenode_hosts(settings, who)
-    for name, host in hosts.items():
-        key = scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, who.nameservice, name)
-        if principal := login_settings.NAMENODE_PRINCIPAL.read(settings, key):
-            yield with_host(principal, host), key
+    yield from _namenode_principals(settings, who).items()
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
     if theirs:
         # a NameNode replaces a wildcard by its own host name
-        secondaries = hosts.values() if host in WILDCARDS and names_host(theirs) else (host,)
+        secondaries = _namenode_hosts(settings, who).values() if host in WILDCARDS and names_host(theirs) else (host,)
         yield from ((with_host(theirs, each), keys.SECONDARY_PRINCIPAL.name) for each in secondaries)
+
+
+def _namenode_principals(settings: Configuration, who: Identity) -> dict[str, str]:
+    """Return the principals of all NameNodes of a nameservice, each with its key.
+
+    Raises:
+        ConfigurationError: names all keys whose principal lacks a realm.
+    """
+    faults, found = FaultCollector(), dict[str, str]()
+    for name, host in _namenode_hosts(settings, who).items():
+        key = scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, who.nameservice, name)
+        if login_settings.NAMENODE_PRINCIPAL.read(settings, key):
+            node = replace(who, own_id=name)
+            found[with_host(_principal(settings, login_settings.NAMENODE_PRINCIPAL, node, faults), host)] = key
+    faults.raise_if_any()
+    return found
 
 
 def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
@@ -372,12 +394,18 @@ def _policies(
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> AccessPolicy:
-    """Return the access policy of a protocol. Unlike Hadoop, the policy requires the principal even without
-    authorization.
+    """Return the access policy of a protocol.
+
+    Unlike Hadoop, the policy requires the principal even without authorization. It also accepts the principals of
+    single NameNodes, which Hadoop's servers refuse with authorization if the general key has another value
+    (ServiceAuthorizationManager).
     """
     wanted = "" if principal is None else principal.read(settings)
     refusal = f"Not authorized for protocol interface {protocol}"
     principals = {wanted: principal.name} if wanted and principal is not None else {}
+    if principal is login_settings.NAMENODE_PRINCIPAL:
+        found = _all_namenode_principals(settings)
+        principals |= {name: key for name, key in found.items() if key != principal.name}
     if not own_keys.AUTHORIZATION.read(settings):
         return AccessPolicy(principals, refusal=refusal)
 
@@ -401,7 +429,17 @@ def _default(name: str) -> str:
 
 def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
     """Yield the principals of all nameservices' NameNodes and of the secondary (GetJournalEditServlet)."""
+    for who in _nameservices(settings):
+        yield from _upload_principals(settings, who)
+
+
+def _all_namenode_principals(settings: Configuration) -> dict[str, str]:
+    """Return the principals of all nameservices' NameNodes, each with its key."""
+    return {name: key for who in _nameservices(settings) for name, key in _namenode_principals(settings, who).items()}
+
+
+def _nameservices(settings: Configuration) -> Iterator[Identity]:
+    """Yield the NameNodes of each nameservice."""
     services = [*keys.INTERNAL_NAMESERVICES.read(settings), *keys.NAMESERVICES.read(settings)]
     for service in services or [""]:
-        who = Identity(service, tuple(namenode_ids(settings, service)) if service else ())
-        yield from _upload_principals(settings, who)
+        yield Identity(service, tuple(namenode_ids(settings, service)) if service else ())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -14,7 +16,7 @@ from hadoop_common.cluster_http import send_request
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import is_tls_fault, network_reason
 from hadoop_rpc.client import NO_RETRY
-from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
+from hadoop_rpc.errors import AccessControlError, KerberosError, NotAuthorizedError, RpcError, StandbyError
 from hadoop_rpc.kerberos import PROCESS, log_in, security_for
 from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.namenode_protocol import NamenodeClient
@@ -53,15 +55,13 @@ def _own_steps(login: KerberosLogin) -> Iterator[LoginStep]:
 
 
 def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> Iterator[LoginStep]:
-    principal = with_host(login.namenode.principal, host)
-    service, _, name = principal.rpartition("@")[0].partition("/")
-
-    def ticket() -> None:
+    def ticket(principal: str) -> None:
+        service, _, name = principal.rpartition("@")[0].partition("/")
         security = security_for(ServerKind.NAMENODE, host)
         assert security is not None
         security.context(service, name).step(None)
 
-    refused: list[RpcError] = []
+    faults: list[RpcError] = []
 
     def call() -> None:
         limits = {"timeout": timeout, "connect_timeout": timeout}
@@ -69,18 +69,24 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
             try:
                 client.transaction_id()
             except RpcError as fault:
+                faults.append(fault)
                 # other faults occurred before the server had authenticated us
                 if not isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError):
                     raise
-                refused.append(fault)
 
-    # a server may have another principal, by an alias of its host or dfs.namenode.kerberos.principal.pattern
-    configured = _login_step(f"service ticket for {principal}", ticket)
+    # the configured principal may contain the canonical name of the host
+    names = dict.fromkeys(with_host(login.namenode.principal, each) for each in (host, socket.getfqdn(host)))
+    tickets = [_login_step(f"service ticket for {name}", partial(ticket, name)) for name in names]
+    configured = next((step for step in tickets if not step.error), tickets[0])
     handshake = _login_step(f"RPC handshake with {host_port(host, port)}", call)
-    if not configured.error or handshake.error:
+    if not configured.error or any(isinstance(fault, KerberosError) for fault in faults):
         yield configured
+    elif not handshake.error:
+        key = login.namenode.key
+        warning = f"not available ({configured.error}); the server has another principal, which {key}.pattern allows"
+        yield LoginStep(configured.name, hint=f"Set {key} to the principal of this NameNode.", warning=warning)
     yield handshake
-    yield LoginStep(f"RPC call at {host_port(host, port)}", *((refused[0].message, refused[0].hint) if refused else ()))
+    yield LoginStep(f"RPC call at {host_port(host, port)}", *((faults[0].message, faults[0].hint) if faults else ()))
 
 
 def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[LoginStep]:

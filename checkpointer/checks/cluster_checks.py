@@ -129,12 +129,14 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         return CheckVerdict(State.CRITICAL, f"the login test was not completed: {facts.login.error}")
     if not steps:
         return CheckVerdict(State.OK, "Kerberos is not configured")
-    details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
-    failed = [step for step in steps if step.error]
-    if not failed:
-        return CheckVerdict(State.OK, f"all {counted(len(steps), 'step')} of the login succeed", details)
-    first = failed[0]
-    return CheckVerdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
+    details = tuple(f"{step.name}: {step.error or step.warning or 'works'}" for step in steps)
+    for step in steps:
+        if step.error:
+            return CheckVerdict(State.CRITICAL, f"{step.name} fails: {step.error}", details, hint=step.hint)
+    for step in steps:
+        if step.warning:
+            return CheckVerdict(State.WARNING, f"{step.name}: {step.warning}", details, hint=step.hint)
+    return CheckVerdict(State.OK, f"all {counted(len(steps), 'step')} of the login succeed", details)
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -173,11 +173,12 @@ class TlsStep:
 
 @dataclass(frozen=True, slots=True)
 class LoginStep:
-    """A step of a Kerberos login; `error` and `hint` are "" if it succeeded."""
+    """A step of a Kerberos login; `error` is "" if it succeeded, and `warning` is "" if it succeeded as configured."""
 
     name: str
     error: str = ""
     hint: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -354,11 +354,18 @@ class CheckpointService:
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return an alarm if it cannot be read, otherwise None, also while it is pending."""
+        """Read the role's progress; return an alarm if it cannot be read.
+
+        Return None if the progress is known or pending. If an attempt failed before it queried the NameNode, the alarm
+        contains the attempt's error.
+        """
         try:
             self._attempts.observe()
         except ProgressPendingError:
-            return None
+            last = self._result
+            if last is None or last.state is not TriggerState.FAILED:
+                return None
+            return Alarm(last.message, last.details["hint"] or _UNREADABLE_HINT, "unreadable")
         except (HdfsError, OSError) as error:
             hint = describe_fault(error)[0].hint or _UNREADABLE_HINT
             return Alarm(error_text(error), hint, "unreadable")

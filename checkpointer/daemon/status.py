@@ -79,10 +79,10 @@ def daemon_state(
 
 def _sentence(status: CheckpointStatus) -> str:
     """Describe a status that has no problems."""
-    if status.progress is None:
+    if status.progress is None and status.cancelled is None:
         return "starting: the first poll waits for the NameNode"
     made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
-    behind = f"{counted(status.progress.behind, 'transaction')} behind, "
+    behind = "" if status.progress is None else f"{counted(status.progress.behind, 'transaction')} behind, "
     if (held := status.cancelled) is not None:
         made += f"; checkpoints are blocked for {duration(held.seconds_left)}: {held.reason}"
     leader = "" if status.leader is None else f"; {status.leader}"

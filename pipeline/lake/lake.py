@@ -20,12 +20,13 @@ from pipeline.tables.edits import EDITS
 IMAGES = "images"
 CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
 """A cluster's name, which is part of paths in the lake."""
-_CLUSTER_OF_VERSION = re.compile(r".+\.([0-9]{6,10})")
+_CLUSTER_OF_VERSION = re.compile(r".+\.(?!(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:[0-9]{2})?$)([1-9][0-9]{5,9})")
 """Form of the names that `pipeline.lake.inputs.cluster_of` returns.
 
 A cluster id may be any text. A namespace id is a random number of 31 bits, so a user chose a name with fewer digits,
-such as `prod.2`.
+such as `prod.2`, or with a month or a date, such as `prod.202612`.
 """
+_MAX_NAMESPACE_ID = (1 << 31) - 1
 DEFAULT_CLUSTER = "default"
 """Name of a cluster whose VERSION file is unknown."""
 
@@ -177,7 +178,7 @@ def lake_contents(root: str) -> LakeContents:
 def namespace_of(cluster: str) -> str:
     """Return the namespace id in the name of a cluster; "" for a name that a user chose."""
     found = _CLUSTER_OF_VERSION.fullmatch(cluster)
-    return found[1] if found else ""
+    return found[1] if found and int(found[1]) <= _MAX_NAMESPACE_ID else ""
 
 
 def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:

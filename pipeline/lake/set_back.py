@@ -33,10 +33,7 @@ def check_image(image: LakeImage, known: Iterable[ImageInLake], *, is_time_of_fi
     time = datetime.fromtimestamp(image.time / 1000, UTC)
     doubt, remedy = "one of the two times is wrong", ""
     if is_time_of_file:
-        doubt, remedy = (
-            "the file's modification time is wrong",
-            f" If this time is that of a copy, {_set_time(image.path)}",
-        )
+        doubt, remedy = ("the file's modification time is wrong", f" If the file is a copy, {_set_time(image.path)}")
     for each in known:
         if each.cluster == image.cluster and each.txid > image.txid and each.time < time:
             raise LakeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,9 +87,10 @@ def test_a_time_that_a_clock_change_repeats_or_skips_needs_an_offset(
         ),
         (("02:30:00", "02:59:59", "02:00:00", "03:00:00"), ["00:30:00", "00:59:59", "01:00:00", "02:00:00"]),
         (("02:10:00", "02:10:00", "02:59:59", "03:00:00"), ["01:10:00", "01:10:00", "01:59:59", "02:00:00"]),
+        (("02:10:00", "03:30:00"), ["01:10:00", "02:30:00"]),
         (("02:10:00", "02:59:59"), ["00:10:00", "00:59:59"]),
     ],
-    ids=["before", "first pass", "second pass", "unknown"],
+    ids=["before", "first pass", "second pass", "quiet", "unknown"],
 )
 def test_audit_lines_of_a_repeated_hour_are_in_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, texts: tuple[str, ...], expected: list[str]
@@ -102,6 +104,17 @@ def test_audit_lines_of_a_repeated_hour_are_in_order(
         times = [datetime.fromtimestamp(each.time / 1000, UTC).strftime("%H:%M:%S") for each in read_audit([log])]
     time.tzset()
     assert times == expected
+
+
+def test_an_audit_log_may_be_a_pipe() -> None:
+    line = "2026-10-25 12:00:00 INFO audit: allowed=true\tugi=eve\tip=/1\tcmd=delete\tsrc=/{}\tdst=null\tperm=null\n"
+    reader, writer = os.pipe()
+    os.write(writer, "".join(map(line.format, "abc")).encode())
+    os.close(writer)
+    try:
+        assert [each.src for each in read_audit([Path(f"/dev/fd/{reader}")])] == ["/a", "/b", "/c"]
+    finally:
+        os.close(reader)
 
 
 @pytest.mark.parametrize(

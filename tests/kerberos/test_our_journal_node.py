@@ -167,7 +167,7 @@ def test_access_lists_are_reloaded(realm: Kdc, tmp_path: Path, caplog: pytest.Lo
     try:
         wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
         answers.append(reload("<configuration/>", "the access lists were reloaded: nothing changed"))
-        answers.append(reload(site_xml({key: "somebody"}), f"reloaded: {key} (*) → (somebody)"))
+        answers.append(reload(site_xml({key: "somebody"}), f"reloaded: {key} (unset) → (somebody)"))
         answers.append(reload("<configuration><", "is invalid; the previous configuration still applies"))
         answers.append(reload(site_xml({key: "somebody,hdfs"}), f"{key} (somebody) → (hdfs, somebody)"))
         assert "take effect only after a restart" not in caplog.text

@@ -135,12 +135,14 @@ def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -
     assert len(checked["checks"][0]["details"]) == 7
 
 
-def test_the_check_accepts_another_principal_that_the_pattern_allows(namenode: NameNode, tmp_path: Path) -> None:
+def test_the_check_warns_of_another_principal_that_the_pattern_allows(namenode: NameNode, tmp_path: Path) -> None:
     conf = ours(namenode, tmp_path)
     conf.update({"dfs.namenode.kerberos.principal": f"missing/_HOST@{REALM}"})
     code, checked, message = run("check", conf, "--only", "kerberos")
-    assert (code, checked["state"]) == (0, "OK"), (checked, message)
-    assert not any("missing/" in each for each in checked["checks"][0]["details"])
+    assert (code, checked["state"]) == (1, "WARNING"), (checked, message)
+    (found,) = checked["checks"]
+    assert f"service ticket for missing/localhost@{REALM}: not available (" in found["summary"]
+    assert found["hint"] == "Set dfs.namenode.kerberos.principal to the principal of this NameNode."
 
 
 def test_a_missing_ticket_is_not_a_fault_of_the_namenode(

@@ -32,7 +32,7 @@ from pipeline.lake import (
 from pipeline.lake.delta import LakeTable
 from pipeline.lake.growth import _lengths, _summed
 from pipeline.lake.inputs import LakeImage
-from pipeline.lake.lake import image_table, images_table
+from pipeline.lake.lake import image_table, images_table, namespace_of
 from pipeline.lake.set_back import check_image
 from pipeline.lake.upkeep import remove_orphans
 from pipeline.reports.inputs import open_image
@@ -245,8 +245,11 @@ def test_edits_of_another_namespace_are_refused(no_spark: Any, lake: str) -> Non
     assert lake_contents(lake).edits == {}
 
 
-def test_a_chosen_name_with_a_number_is_not_that_of_a_namespace(no_spark: Any, lake: str) -> None:
-    for name in ("prod.2", "CID-prod.2026"):
+def test_a_chosen_name_with_a_number_contains_no_namespace_id(no_spark: Any, lake: str) -> None:
+    for name in ("prod.2", "CID-prod.2026", "prod.20261201", "prod.202612", "CID-x.123456789.20261201", "x.2147483648"):
+        assert namespace_of(name) == ""
+    assert [namespace_of(name) for name in ("CID-x.2147483647", "x.20261301")] == ["2147483647", "20261301"]
+    for name in ("prod.2", "prod.20261201"):
         done = append_image(no_spark, str(CASE / "after"), lake, ImageOptions(name, ("inodes",)))
         assert done is not None
         assert done.cluster == name

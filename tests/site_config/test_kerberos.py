@@ -101,7 +101,21 @@ def test_each_namenode_may_have_its_own_principal() -> None:
     assert found.upload_principals.items() >= expected.items()
     assert found.require_server().policies[Resource.IMAGES].principals == found.upload_principals
     assert "nn/nna.example@R" not in found.upload_principals
-    assert node(own).policies[Resource.JOURNAL].principals.keys() == found.upload_principals.keys()
+    of_secondary = {"sn/snn.example@R": "dfs.secondary.namenode.kerberos.principal"}
+    for general in ("nn/_HOST@R", ""):
+        policies = node({**own, key: general}).policies
+        assert policies[Resource.JOURNAL].principals == {**expected, **of_secondary}
+        assert policies[QJOURNAL_PROTOCOL.name].principals == expected | ({general: key} if general else {})
+
+
+def test_every_principal_of_a_namenode_needs_a_realm() -> None:
+    of_a, of_b = (f"dfs.namenode.kerberos.principal.ns.{name}" for name in ("a", "b"))
+    without = {of_a: "nn/nna.example", of_b: "nn/nnb.example"}
+    assert faults({**PAIR, of_a: without[of_a]}, Role.STANDBY) == {of_a: "lacks a realm"}
+    assert faults({**PAIR, **without}, Role.STANDBY) == {of_a: "lacks a realm", of_b: "lacks a realm"}
+    with pytest.raises(ConfigurationError) as caught:
+        node(without)
+    assert {fault.key for fault in caught.value.faults} == {of_a, of_b}
 
 
 def test_a_standby_on_a_third_host_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:

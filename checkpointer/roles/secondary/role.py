@@ -251,11 +251,10 @@ class SecondaryRole:
     def progress(self) -> Progress:
         """Return the txids of our newest image (-1 if there is none) and of the NameNode's last known transaction.
 
-        In shadow mode, return the last transaction of the NameNode's finalized segments instead of the last known
-        transaction.
+        In shadow mode, the latter is the last transaction of the NameNode's finalized segments.
 
         Raises:
-            ProgressPendingError: the first `prepare` has not ended yet.
+            ProgressPendingError: `prepare` has not queried the NameNode yet.
             HdfsError: the NameNode could not be queried, or a directory cannot be read.
         """
         newest = self._storage.latest_image()
@@ -278,10 +277,11 @@ class SecondaryRole:
             reason = f"our newest image is at txid {ours}, but the NameNode has written only up to {theirs}"
             self._guard.start_over(set_back(reason))
         if self._config.shadow:
+            self._mergeable.ask(self._stopping)
             if self._storage.latest_image() is None:
                 # If another checkpointer is also running, an image of the NameNode soon contains most segments.
                 self._first_image.run(self._fetch_first)
-            self._mergeable.ask(self._stopping)
+                self._mergeable.ask(self._stopping)
 
     def _fetch_first(self) -> None:
         self._storage.require_space()

@@ -234,6 +234,9 @@ def test_failed_first_fetch_is_not_repeated_at_every_poll(node: NamenodeDouble, 
     with Secondary(config, clock=lambda: at) as secondary:
         first = secondary.checkpoint()
         assert first.state is TriggerState.FAILED
+        state = secondary.service.status()
+        assert (state["imageTxid"], state["transactionsBehind"] is None) == (-1, False), state
+        assert "no checkpoint yet" in state["message"]
         sent = node.steps.count("image")
         assert sent >= 1
         del node.faults["image"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
+from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.settings import ReplayRules
 from hadoop_common.access import AccessControl
 from hadoop_common.errors import StorageError
@@ -64,9 +65,30 @@ def test_the_status_does_not_wait_for_a_namenode_that_does_not_answer(tmp_path: 
                 == "starting: the first poll waits for the NameNode"
             )
             assert secondary.service.live().ok
+            secondary.service.cancel("maintenance")
+            assert "checkpoints are blocked for" in secondary.service.ready().message
+            secondary.service.cancel("", prevent_for=0)
             silent.close()
             secondary.service.poll()
             assert "cannot connect" in secondary.service.ready().message
+
+
+def test_a_failure_before_the_first_query_of_the_namenode_is_an_alarm(
+    secondary: Secondary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: SecondaryStorage) -> None:
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SecondaryStorage, "revise", fail)
+        for _ in range(2):
+            secondary.service.poll()
+            state = secondary.service.status()
+            assert (state["ready"], state["error"]) == (False, "the disk is gone")
+            assert "the disk is gone" in state["alarms"]
+            assert state["alarmKinds"]["the disk is gone"] == "unreadable"
+    secondary.service.poll()
+    assert secondary.service.status()["error"] is None
 
 
 def test_secondary_that_kept_up_continues_after_another_one(
