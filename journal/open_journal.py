@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from hadoop_common.addresses import uri_scheme
+from hadoop_common.file_uris import local_uri_path
 from hadoop_common.storage_lock import StorageLock
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions, open_bookkeeper_journal
 from journal.errors import JournalError
@@ -62,19 +62,20 @@ def open_journal(
 
 
 def _open_file(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-        raise JournalError(f"{uri} is not a local directory", hint="Write it as file:///path/of/the/directory.")
-    root = Path(unquote(parts.path)) / (journal_id or "")
+    root = (Path(uri) if uri.startswith("/") else _local_path(uri)) / (journal_id or "")
     return FileJournal(root / _CURRENT, lock=_held(options.locks, root))
 
 
 def _open_json(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:
-    parts = urlsplit(uri)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise JournalError(f"{uri} is not a local directory", hint="Write it as json:///path/of/the/directory.")
-    root = Path(unquote(parts.path)).absolute() / (journal_id or "")
+    root = _local_path(uri, absolute=False).absolute() / (journal_id or "")
     return JsonJournal(root, lock=_held(options.locks, root))
+
+
+def _local_path(uri: str, *, absolute: bool = True) -> Path:
+    try:
+        return local_uri_path(uri, absolute=absolute)
+    except ValueError as error:
+        raise JournalError(f"{uri} {error}", hint="Specify the URI of a directory of this host.") from error
 
 
 def _open_quorum(uri: str, journal_id: str | None, options: _JournalOptions) -> Journal:

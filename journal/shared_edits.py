@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from hadoop_common.addresses import uri_scheme
 from hadoop_common.config_key import ABSENT, OPTIONAL_SWITCH, ConfigKey, KeyStatus
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
+from hadoop_common.file_uris import local_uri_path
 from journal.errors import JournalError
 from journal.quorum.address import SCHEME, QuorumAddress
 
@@ -74,7 +74,7 @@ def _directory_uri(settings: Configuration, key: str, item: str) -> str:
 
 def directory_of(uri: str) -> Path | None:
     """Return the directory of a `file:` URI; None for other URIs."""
-    return Path(unquote(urlsplit(uri).path)) if uri_scheme(uri) == _FILE else None
+    return local_uri_path(uri) if uri_scheme(uri) == _FILE else None
 
 
 def _refuse_resolution(settings: Configuration) -> None:

@@ -15,10 +15,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pipeline.errors import PipelineSetupError
-from pipeline.java_options import LOCAL_FLAGS, archive_file, archive_flags
+from pipeline.java_options import LOCAL_FLAGS, archive_file, archive_flags, cache_folder
 
 MIN_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -91,12 +92,30 @@ def _wrapped(home: Path) -> Path:
     """Return a Java home whose `java` runs the `java` of `home`; see the docstring of the module.
 
     The folder is among the user's temporary files; all processes of the user share it. If programs cannot run there
-    (noexec), return `home`.
+    (noexec), the folder is in the user's cache folder.
+
+    Raises:
+        PipelineSetupError: programs can run in neither folder, or another user owns the Java home.
     """
     script = _script(home / "bin" / "java", archive_file(home))
+    temporary = Path(tempfile.gettempdir())
+    found = _placed(script, temporary)
+    if found is None:
+        with suppress(OSError):
+            found = _placed(script, cache_folder())
+    if found is None:
+        raise PipelineSetupError(
+            f"programs cannot run in {temporary} (noexec), and the cache folder {cache_folder()} does not replace it",
+            hint="Set TMPDIR to a directory on a file system that allows programs (mounted without noexec).",
+        )
+    return found
+
+
+def _placed(script: str, parent: Path) -> Path | None:
+    """Return a Java home in `parent` with this script as its `java`, or None if programs cannot run there."""
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"{_FOLDER}{os.getuid()}-{name}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = parent / f"{_FOLDER}{os.getuid()}-{name}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise PipelineSetupError(f"{folder} belongs to another user", hint="Set TMPDIR to a directory of your own.")
     target = folder / "bin" / "java"
@@ -106,7 +125,7 @@ def _wrapped(home: Path) -> Path:
         fresh.write_text(script)
         fresh.chmod(0o700)
         fresh.replace(target)
-    return folder if os.access(target, os.X_OK) else home
+    return folder if os.access(target, os.X_OK) else None
 
 
 def _script(program: Path, archive: Path) -> str:

@@ -33,7 +33,7 @@ def archive_file(home: Path) -> Path:
     folder = spark_jars()
     jars = [] if folder is None else [str(folder.resolve()), *sorted(map(_identity, folder.iterdir()))]
     key = hashlib.sha256("\n".join([java, *jars]).encode()).hexdigest()[:16]
-    return _cache_folder() / f"spark-{key}.jsa"
+    return cache_folder() / f"spark-{key}.jsa"
 
 
 def _identity(jar: Path) -> str:
@@ -42,7 +42,8 @@ def _identity(jar: Path) -> str:
     return f"{jar.name}:{found.st_size}:{found.st_mtime_ns}"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Return NUMBA_CACHE_DIR or the user's cache folder; the folder may be missing."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return Path(chosen)

@@ -123,7 +123,7 @@ def _hand_over() -> int | None:
 
 
 def _become_daemon(listener: socket.socket) -> None:
-    """Wait for a request from Spark's process, then serve in its place; return if the command ends first."""
+    """Wait for a request from Spark's process, then serve in its place; return if the command or Spark ends first."""
     _import(_IMPORTED)
     _import(_IMPORTED_EARLY)
     with listener, selectors.DefaultSelector() as waiting:
@@ -139,10 +139,14 @@ def _become_daemon(listener: socket.socket) -> None:
             return
         asking, _ = listener.accept()
     os.register_at_fork(after_in_child=asking.close)  # workers may outlive the daemon
-    _, streams, _, _ = socket.recv_fds(asking, 1, len(_STREAMS))
-    with asking.makefile("rb") as request:
-        environment, sys.argv = json.load(request)
-    asking.sendall(b"\0")
+    try:
+        _, streams, _, _ = socket.recv_fds(asking, 1, len(_STREAMS))
+        with asking.makefile("rb") as request:
+            environment, sys.argv = json.load(request)
+        asking.sendall(b"\0")
+    except (OSError, ValueError):
+        # Spark has killed its process during the request
+        return
     for stream, given in zip(_STREAMS, streams, strict=True):
         os.dup2(given, stream)
         os.close(given)

@@ -42,7 +42,9 @@ _java_started = threading.Event()
 """This event is set once this process has had a context, because PySpark keeps the JVM for later contexts."""
 _LOCAL = re.compile(r"local(\[|$)")
 _CORE = re.compile(r"spark-core_[^-]+-(.+)\.jar")
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_LOGGING_OPTION = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+_JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""Environment variable with options of the driver's JVM, which precede the options in Spark's settings."""
 _DAEMON = "pipeline.python_daemon"
 _APPLICATION = "hdfs-checkpointer"
 _SMALL = {
@@ -120,6 +122,8 @@ def build_context(
     chosen = _chosen_master(master)
     if _is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    elif not _is_submitted():
+        _configure_cluster_logging()
     wanted = {**settings(chosen, driver_memory, small=small), **(conf or {})}
     try:
         context = SparkContext.getOrCreate(SparkConf().setAppName(_APPLICATION).setAll(list(wanted.items())))
@@ -129,6 +133,14 @@ def build_context(
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
     _java_started.set()
     return context
+
+
+def _configure_cluster_logging() -> None:
+    """Pass our logging to the driver's JVM without replacing its options in spark-defaults.conf or the environment."""
+    given = os.environ.get(_JAVA_OPTIONS, "")
+    if _LOGGING_OPTION not in given.split():
+        # Java uses the last definition of a property
+        os.environ[_JAVA_OPTIONS] = f"{_LOGGING_OPTION} {given}".rstrip()
 
 
 def _check_spark_home() -> None:
@@ -208,17 +220,13 @@ def settings(master: str | None, driver_memory: str, *, small: bool = False) -> 
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
     }
-    logging_option = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-    if master is None or not _LOCAL.match(master):
-        # unlike spark.driver.extraJavaOptions, this setting does not replace the options in spark-defaults.conf
-        chosen["spark.driver.defaultJavaOptions"] = logging_option
     if master is not None:
         chosen["spark.master"] = master
         if _LOCAL.match(master):
             chosen["spark.driver.host"] = chosen["spark.driver.bindAddress"] = "127.0.0.1"
             chosen["spark.sql.shuffle.partitions"] = "32"
             # a JVM refuses two garbage collectors, so these options replace those of spark-defaults.conf
-            chosen["spark.driver.extraJavaOptions"] = " ".join([logging_option, *LOCAL_FLAGS])
+            chosen["spark.driver.extraJavaOptions"] = " ".join([_LOGGING_OPTION, *LOCAL_FLAGS])
             chosen["spark.python.daemon.module"] = _DAEMON
             chosen |= _PATIENT
             if small:

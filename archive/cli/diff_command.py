@@ -13,9 +13,9 @@ from archive.cli.options import (
     branch_option,
     configured_settings,
     opened,
-    path_in_edits,
     resolve_moment,
     scratch_option,
+    subtree_in_edits,
 )
 from archive.moments import BranchView, plan_restore
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
@@ -38,7 +38,7 @@ _DIFFERENT = 1
 @click.option(
     "--path",
     metavar="PATH",
-    callback=path_in_edits,
+    callback=subtree_in_edits,
     help="Compare only this path, everything below it and moves above it.",
 )
 @branch_option

@@ -10,7 +10,7 @@ import click
 
 from archive.audit import AuditLine, join_audit, read_audit
 from archive.cli.audit_option import audit_option
-from archive.cli.options import archive_options, branch_option, opened, parse_time, path_in_edits
+from archive.cli.options import archive_options, branch_option, opened, parse_time, subtree_in_edits
 from archive.moments import lacking_edits
 from archive.path_log import LogEntry, path_log
 from archive.restoring import chosen_view, format_time
@@ -39,7 +39,7 @@ def _operations(context: click.Context, parameter: click.Parameter, names: tuple
     "--path",
     required=True,
     metavar="PATH",
-    callback=path_in_edits,
+    callback=subtree_in_edits,
     help="File or directory, under any name that it has had.",
 )
 @click.option("--since", metavar="T", help="From this time on.")

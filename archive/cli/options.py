@@ -142,7 +142,7 @@ def path_in_edits(_ctx: click.Context, _param: click.Parameter, value: str | Non
         return None
     if not value:
         # such as a shell variable that is not set
-        raise click.BadParameter("the path is empty; specify / for the whole tree")
+        raise click.BadParameter("the path is empty")
     if (uri := _URI.fullmatch(value)) is not None:
         raise click.BadParameter(f"{value!r} is a URI; specify its path, {uri[1] or '/'}")
     names = [name for name in value.split("/") if name]
@@ -153,6 +153,13 @@ def path_in_edits(_ctx: click.Context, _param: click.Parameter, value: str | Non
     if names[:2] == [".reserved", ".inodes"]:
         raise click.BadParameter(f"{value!r} is the path of an inode id; specify the path of the inode")
     return "/" + "/".join(names) if is_raw else value
+
+
+def subtree_in_edits(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the path of a subtree as `path_in_edits` does; raise the same error."""
+    if value == "":
+        raise click.BadParameter("the path is empty; specify / for the whole tree")
+    return path_in_edits(context, parameter, value)
 
 
 def resolve_moment(archive: Archive, view: BranchView, text: str, folder: Path) -> int:

@@ -8,6 +8,7 @@ import click
 
 from checkpointer.cli.namespace_source import NamespaceSource, opened_namespace, source_options
 from hadoop_common.cli.output import echo, json_option
+from hadoop_common.printable import escaped_json
 from image_format.memory_limit import MemoryLimit
 from image_tools.cli.memory_options import memory_options
 
@@ -36,8 +37,6 @@ def command(
     \b
     Example: checkpointer ls --conf /etc/hadoop/conf /data
     """
-    import json
-
     from image_tools.browse import ImageBrowser
     from image_tools.search.listing import attributes, listed, ls_line
 
@@ -46,4 +45,8 @@ def command(
         for path in paths:
             for each in listed(browser, path, itself=directory):
                 row = attributes(browser, each)
-                echo(json.dumps(row) if as_json else ls_line(row))
+                if as_json:
+                    # JSON is UTF-8, even if the encoding of the locale is not
+                    click.echo(escaped_json(row).encode())
+                else:
+                    echo(ls_line(row))

@@ -90,6 +90,12 @@ class ProgressObserver:
         with self._lock:
             if self._bars is not None:
                 self._end(self._bars)
+                # Rich hides live lines below the last line of the terminal, so only one line is live
+                for task in self._bars.task_ids:
+                    finished = self._bars.get_renderable()
+                    self._bars.remove_task(task)
+                    self._bars.refresh()
+                    self._bars.console.print(finished)
                 self._task = self._bars.add_task(name, total=total, text="")
             self._name, self._total, self._done, self._began = name, total, 0, self._clock()
             # without a total, the first line would be only "0 s"

@@ -56,6 +56,8 @@ class NamespaceScan:
 
     def __init__(self, image: ImageFile, allocator: ArrayAllocator) -> None:
         image.decompress(("INODE", "INODE_DIR", "INODE_REFERENCE"))
+        # the folder of an archive's image is temporary
+        self._image_name = image.path.name
         self._arrays = IndexArrays.scan(image, allocator)
         self._paths = inode_paths(image, allocator, self._arrays)
         self._buffer = inode_section(image)
@@ -182,7 +184,9 @@ class NamespaceScan:
 
     def _missing(self, path: bytes) -> NoSuchPathError:
         text = decode_java_utf8(path)
-        return NoSuchPathError(f"{text} does not exist in the image", hint="Specify a path of the current tree.")
+        return NoSuchPathError(
+            f"{text} does not exist in {self._image_name}", hint="Specify a path of the current tree."
+        )
 
     def _rows_below(self, path: bytes) -> Mask:
         """Return a mask of the directories whose path is `path`, or begins with `path` and a slash."""

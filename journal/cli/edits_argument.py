@@ -8,12 +8,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import click
 
 from hadoop_common.addresses import uri_scheme
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
+from hadoop_common.file_uris import local_uri_path
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.login_settings import namenode_login
@@ -35,7 +35,10 @@ class _Edits(click.ParamType["Path | str"]):
         if isinstance(value, str) and (scheme := uri_scheme(value)):
             if scheme != "file":
                 return value
-            value = unquote(urlsplit(value).path)
+            try:
+                value = local_uri_path(value)
+            except ValueError as error:
+                self.fail(f"{value} {error}", param, ctx)
         path: Path = EXISTING_FILE.convert(value, param, ctx)
         return path
 

@@ -155,21 +155,12 @@ def test_a_path_that_edits_never_contain_is_a_usage_error(command: tuple[str, ..
     found = {}
     inode = "/.reserved/.inodes/7"
     for path in (
-        *(
-            "",
-            "hdfs://nn:8020/a%20b?c#d",
-            "viewfs://c",
-            "hdfs:/a",
-            "/a/.snapshot/s1/b",
-            inode,
-            f"/.reserved/raw{inode}",
-        ),
+        *("hdfs://nn:8020/a%20b?c#d", "viewfs://c", "hdfs:/a", "/a/.snapshot/s1/b", inode, f"/.reserved/raw{inode}"),
         *("/.reserved/raw/a", "/a:b/c"),
     ):
         code, _, err = run_cli(*command, path)
         found[path] = "" if code != 2 else err.partition("; specify ")[2].strip()
     assert found == {
-        "": "/ for the whole tree",
         "hdfs://nn:8020/a%20b?c#d": "its path, /a%20b?c#d",
         "viewfs://c": "its path, /",
         "hdfs:/a": "its path, /a",
@@ -179,6 +170,9 @@ def test_a_path_that_edits_never_contain_is_a_usage_error(command: tuple[str, ..
         "/.reserved/raw/a": "",
         "/a:b/c": "",
     }
+    code, _, err = run_cli(*command, "")
+    advice = "; specify / for the whole tree" if command[1] in ("log", "diff") else ""
+    assert (code, f"the path is empty{advice}\n" in err) == (2, True), err
 
 
 def test_misspelt_operation_is_a_usage_error() -> None:

@@ -145,6 +145,26 @@ def test_merge_on_a_terminal_leaves_one_line_per_phase(tmp_path: Path) -> None:
     assert not re.search(r"\x1b\[(?:\d;)*[349]\d", shown)
 
 
+def test_the_current_phase_is_visible_after_more_phases_than_a_terminal_has_lines() -> None:
+    code = """
+from hadoop_common.cli import progress
+bars = progress._bars()
+progress._bars = lambda: bars
+with progress.ProgressObserver(show=True) as observer:
+    for number in range(60):
+        observer.phase(f"phase{number}", 10)
+        observer.advance(5)
+        bars.refresh()
+"""
+    shown = on_a_terminal(
+        [sys.executable, "-c", code], read_terminal, {"LINES": "24", "NO_COLOR": "1", "TERM": "xterm"}
+    )
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()
+    for number in range(60):
+        versions = [line for line in lines if line.startswith(f"phase{number} ")]
+        assert all(any(percent in each for each in versions) for percent in ("50 %", "100 %")), number
+
+
 def test_phase_without_a_count_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """In this test, each tick prints a line, because the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)

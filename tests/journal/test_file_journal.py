@@ -236,7 +236,10 @@ def test_journals_by_uri(tmp_path: Path) -> None:
     named = open_journal(f"{tmp_path.as_uri()}/a%20b", "ns1")
     assert isinstance(named, FileJournal)
     assert named.folder == tmp_path / "a b" / "ns1" / "current"
-    for wrong in ("cassandra://zk/ledgers", "file://host/dir", "relative/dir"):
+    plain = open_journal(f"{tmp_path}/%20#a?b")
+    assert isinstance(plain, FileJournal)
+    assert plain.folder == tmp_path / "%20#a?b" / "current"
+    for wrong in ("cassandra://zk/ledgers", "file://host/dir", "relative/dir", "json://[x/dir", "json:///a%00b"):
         with pytest.raises(JournalError) as caught:
             open_journal(wrong)
         assert caught.value.hint

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -16,9 +16,10 @@ from bench.shape_layout import PLAIN, Layout
 from pipeline.class_archive import _remove_old, archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
-from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags, spark_jars
+from pipeline.java_options import LOCAL_FLAGS, archive_file, archive_flags, cache_folder, spark_jars
 
 FILES = 2_000
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def fake_java(home: Path, version: str, status: int = 0) -> Path:
@@ -73,11 +74,57 @@ def test_java_runs_without_the_module_that_spark_requests(tmp_path: Path) -> Non
     assert done.stdout.splitlines() == ["-cp", "a b", "--add-modules=java.se", "Main", "*"]
 
 
-def test_java_runs_without_the_script_where_programs_cannot_run(tmp_path: Path) -> None:
-    """Linux reports that a script on a disk with noexec cannot be executed."""
-    home = fake_java(tmp_path, "17.0.1")
-    with mock.patch("os.access", return_value=False):
-        assert find_java_home({"JAVA_HOME": str(home)}) == home
+NOEXEC = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "sh",
+    "-c",
+    'mount -t tmpfs -o noexec none "$1" && exec "$0" -c "$2"',
+]
+FIND = """
+import os, subprocess
+from pipeline.errors import PipelineSetupError
+from pipeline.java import find_java_home
+try:
+    home = find_java_home(os.environ)
+except PipelineSetupError as error:
+    print(error.message, error.hint)
+else:
+    print(subprocess.check_output([home / "bin" / "java", "--add-modules=jdk.incubator.vector", "Main"], text=True))
+"""
+
+
+def can_mount() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*NOEXEC, "true", "/mnt", ""], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="this system mounts nothing for unprivileged users")
+def test_java_runs_from_the_cache_folder_if_temporary_files_cannot_be_programs(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk", "17.0.1")
+    (home / "bin" / "java").write_text('#!/bin/sh\necho \'version "17"\' >&2\nfor each; do echo "$each"; done\n')
+    noexec, cache = tmp_path / "noexec", tmp_path / "cache"
+    noexec.mkdir()
+    found = {}
+    for folder in (cache, noexec, tmp_path / "jdk" / "release"):
+        (home / "release").touch()
+        done = subprocess.run(
+            [*NOEXEC, sys.executable, str(noexec), FIND],
+            cwd=ROOT,
+            env={**os.environ, "JAVA_HOME": str(home), "TMPDIR": str(noexec), "NUMBA_CACHE_DIR": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found[folder] = done.stdout
+    assert found.pop(cache).split() == ["Main"]
+    for text in found.values():
+        assert "programs cannot run in" in text
+        assert "Set TMPDIR" in text
 
 
 DRIVER, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
@@ -155,7 +202,7 @@ def test_a_user_without_a_home_has_no_class_archive(monkeypatch: pytest.MonkeyPa
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", no_home)
-    assert _cache_folder().parent == Path(os.devnull)
+    assert cache_folder().parent == Path(os.devnull)
 
 
 def test_a_class_archive_is_specific_to_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,10 +261,9 @@ def test_an_empty_java_home_is_ignored(tmp_path: Path) -> None:
 def test_spark_counts_an_image_where_no_java_is_installed(tmp_path: Path) -> None:
     image = write_shape(tmp_path, Layout(PLAIN, FILES))
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_HOME", "SPARK_", "PYSPARK_"))}
-    root = Path(__file__).resolve().parent.parent.parent
     done = subprocess.run(
         [sys.executable, "-m", "tests.pipeline.cluster_jobs", "count", "local[1]", str(image)],
-        env={**kept, "PATH": path_without_java(tmp_path / "bin"), "PYTHONPATH": str(root)},
+        env={**kept, "PATH": path_without_java(tmp_path / "bin"), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,8 @@ import pytest
 
 from pipeline.python_daemon import start_early
 from tests.namenode_stub.stub_support import wait_until
+
+BEYOND_SELECT = 1024
 
 
 @contextmanager
@@ -105,11 +110,65 @@ def test_sparks_own_process_serves_if_the_early_one_was_killed(early: psutil.Pro
 
 def test_the_early_process_ends_silently_when_spark_has_killed_its_daemon(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with start_early(), log.open("wb") as stream, asked_by_spark(stream) as asking:
-        assert is_early(psutil.Process(listening(asking)))
-        asking.kill()
-        asking.wait()
-    assert log.read_text() == ""
+    with start_early(), log.open("wb") as stream:
+        with asked_by_spark(stream) as asking:
+            early = psutil.Process(listening(asking))
+            assert is_early(early)
+            asking.kill()
+            asking.wait()
+        early.wait(600)
+        assert log.read_text() == ""
+
+
+@contextmanager
+def early_at(listener: socket.socket) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield an early process whose listener has the given descriptor."""
+    command = [sys.executable, "-m", "pipeline.python_daemon", "--early", str(listener.fileno())]
+    pipe, descriptors = subprocess.PIPE, (listener.fileno(),)
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=descriptors) as process:
+        listener.close()
+        yield process
+
+
+@pytest.mark.parametrize("sent", [(), (b"\0",), (b"\0", b'[{}, ["daemo'), (b"\0", b'[{}, ["daemon"]]')])
+def test_the_early_process_ends_silently_if_spark_kills_its_process_during_the_request(
+    short_folder: Path, sent: tuple[bytes, ...]
+) -> None:
+    (short_folder / "own").mkdir()
+    path = str(short_folder / "own" / "daemon")
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as asking:
+        listener.bind(path)
+        listener.listen(1)
+        asking.connect(path)
+        with early_at(listener) as early:
+            if sent:
+                socket.send_fds(asking, [sent[0]], (0, 1, 2))
+            for each in sent[1:]:
+                asking.sendall(each)
+            asking.close()
+            assert early.communicate() == (b"", b"")
+    assert early.returncode == 0
+
+
+def test_the_early_process_serves_with_more_descriptors_than_select_allows(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] <= BEYOND_SELECT:
+        pytest.skip("the system allows too few descriptors")
+    path = str(short_folder / "own" / "daemon")
+    (short_folder / "own").mkdir()
+    monkeypatch.setenv("HDFS_CHECKPOINTER_DAEMON_SOCKET", path)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], BEYOND_SELECT + 1), limits[1]))
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(1)
+            high = socket.socket(fileno=fcntl.fcntl(listener, fcntl.F_DUPFD, BEYOND_SELECT))
+        with early_at(high) as early, asked_by_spark() as asking:
+            assert listening(asking) == early.pid
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_no_early_process_if_the_socket_path_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -124,7 +126,31 @@ def test_local_masters_have_local_settings(master: str) -> None:
 
 @pytest.mark.parametrize("master", ["spark://localhost:7077", "yarn", None])
 def test_options_of_a_cluster_driver_in_the_defaults_file_apply(master: str | None) -> None:
-    assert "spark.driver.extraJavaOptions" not in settings(master, "1g")
+    assert not {"spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"} & settings(master, "1g").keys()
+
+
+def test_a_cluster_driver_has_our_logging_and_the_options_in_the_defaults_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dfrom=environment")
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    with mock.patch("pyspark.SparkContext.getOrCreate") as create:
+        for _ in range(2):
+            build_context(master="spark://127.0.0.1:1")
+    set_by_us = [word for pair in create.call_args.args[0].getAll() for word in ("--conf", "=".join(pair))]
+    conf = tmp_path / "defaults.conf"
+    conf.write_text("spark.driver.defaultJavaOptions -Dfrom=default\nspark.driver.extraJavaOptions -Dfrom=extra\n")
+    jars = spark_jars()
+    assert jars is not None
+    launcher = ["-cp", f"{jars}/*", "org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"]
+    words = [*launcher, *set_by_us, "--properties-file", str(conf), "pyspark-shell"]
+    java = Path(os.environ["JAVA_HOME"], "bin", "java")
+    environment = {**os.environ, "SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"}
+    found = subprocess.run([java, *words], env=environment, capture_output=True, text=True, check=True)
+    options = [word for word in found.stdout.split("\0") if word.startswith(("-Dfrom", "-Dlog4j2"))]
+    logging_option, *others = options
+    assert logging_option.endswith("pipeline/log4j2.properties")
+    assert others == ["-Dfrom=environment", "-Dfrom=default", "-Dfrom=extra"]
 
 
 @pytest.mark.parametrize(

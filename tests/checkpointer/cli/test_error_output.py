@@ -63,6 +63,7 @@ def test_output_in_a_locale_that_lacks_a_character(tmp_path: Path) -> None:
     assert "<PATH>/é日本</PATH>" in printed("edits", "dump", edits).decode()
     assert run_cli("merge", directory).code == 0
     assert printed("ls", "--image", directory, "/").endswith(b" /\xe9\\u65e5\\u672c\n")
+    assert '"/é日本"' in printed("ls", "--image", directory, "/", "--json").decode()
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.EBADF, "Bad file descriptor"), AssertionError()])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.names import image_name
 from image_tools.dump.values import mode_symbols
 from tests.archive.storage import segment, storage
 from tests.checkpointer.schemas import valid
@@ -63,8 +64,10 @@ def test_json_is_valid_for_every_name(tmp_path: Path) -> None:
     for path in paths:
         builder.file(path)
     image = builder.save(tmp_path)
-    rows = [json.loads(line) for line in run_cli("ls", "--image", image, "/", "--json").out.split("\n")[:-1]]
-    assert {valid("ls.json")(row)["path"] for row in rows} == set(paths)
+    lines = run_cli("ls", "--image", image, "/", "--json").out.split("\n")[:-1]
+    assert {valid("ls.json")(json.loads(line))["path"] for line in lines} == set(paths)
+    assert all(line.isprintable() for line in lines)
+    assert all(name in "".join(lines) for name in ("日本", "😀"))
     rows = [
         json.loads(line) for line in run_cli("find", "--image", image, "/", "--format", "json").out.split("\n")[:-1]
     ]
@@ -119,7 +122,7 @@ def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None
     [
         (("find", "/"), 2, "--conf, --image and --archive"),
         (("find", *IMAGE, "/", "--as-of", "7"), 2, "need --archive"),
-        (("find", *IMAGE, "/missing"), 1, "/missing does not exist"),
+        (("find", *IMAGE, "/missing"), 1, f"/missing does not exist in {image_in(CASE / 'after').name}\n"),
         (("ls", *IMAGE, "/missing"), 1, "/missing does not exist"),
         (("find", *IMAGE, "/", ""), 2, "PATH is empty"),
         (("du", *IMAGE, ""), 2, "PATH is empty"),
@@ -149,4 +152,6 @@ def test_find_at_a_past_moment_of_an_archive(tmp_path: Path) -> None:
     assert "/later" in run_cli("find", *words, "--as-of", str(last), "/").out.splitlines()
     assert "/later" not in run_cli("find", *words, "--as-of", str(BASE_TXID), "/").out.splitlines()
     missing = run_cli("find", *words, "--as-of", str(BASE_TXID), "/later")
-    assert (missing.code, "/later does not exist in the image\n" in missing.err) == (1, True), missing.err
+    assert (missing.code, f"/later does not exist in {image_name(BASE_TXID)}\n" in missing.err) == (1, True), (
+        missing.err
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -70,5 +71,24 @@ def test_a_segment_may_be_a_file_uri(tmp_path: Path) -> None:
     shutil.copyfile(WHOLE, segment)
     expected = run_cli("edits", "info", segment)
     assert expected.code == 0
-    for uri in (segment.as_uri(), segment.as_uri().replace("///", "/")):
+    for uri in (segment.as_uri(), segment.as_uri().replace("///", "/"), f"file://localhost{segment.as_uri()[7:]}"):
         assert run_cli("edits", "info", uri) == expected, uri
+
+
+def test_a_file_uri_may_contain_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    segment = tmp_path / os.fsdecode(b"\xff") / NAME
+    segment.parent.mkdir()
+    shutil.copyfile(WHOLE, segment)
+    assert "/%FF/" in segment.as_uri()
+    assert run_cli("edits", "info", segment.as_uri()).code == 0
+
+
+@pytest.mark.parametrize(
+    "uri", ["file://host{}", "file:/{}?a", "file://{}#a", "file:edits", "file://[x{}", "file:{}%00"]
+)
+def test_a_uri_that_names_no_path_of_this_host_is_a_usage_error(tmp_path: Path, uri: str) -> None:
+    segment = tmp_path / NAME
+    shutil.copyfile(WHOLE, segment)
+    for command in ("info", "dump"):
+        answer = run_cli("edits", command, uri.format(segment))
+        assert (answer.code, "is not a path of this host" in answer.err) == (2, True), answer.err
