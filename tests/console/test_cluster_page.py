@@ -188,7 +188,7 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
     def get_jmx() -> object:
         txids = '{"LastAppliedOrWrittenTxId": "1009", "MostRecentCheckpointTxId": "1000"}'
         if lacks_txids and "get" in request.args:
-            return jsonify({"error": "not now"}), 503
+            return jsonify({"error": "not allowed"}), 403
         # the NameNode has not written any transaction since its start
         return jsonify(
             {"beans": [{"State": "standby", "LastWrittenTransactionId": 9, "JournalTransactionInfo": txids}]}
