@@ -217,7 +217,9 @@ class UploadForecast:
                 self._refused_until.pop(upload.address, None)
                 self._accepted_at[upload.address] = now
                 if last := known or self._last.get(upload.address):
-                    self._last[upload.address] = replace(last, last_at=now, last_txid=upload.txid)
+                    # a standby refuses images, so this NameNode has changed its state
+                    state = "" if last.state == _STANDBY else last.state
+                    self._last[upload.address] = replace(last, state=state, last_at=now, last_txid=upload.txid)
                     self._own[upload.address] = self._last[upload.address]
                     if known is not None:
                         self._known[upload.address] = self._last[upload.address]
