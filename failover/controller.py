@@ -226,11 +226,14 @@ class Controller:
                 return
             self._expect(HAState.STANDBY)
             try:
-                self._transitions.to_standby(self._own)
+                state = self._transitions.to_standby(self._own)
             except HdfsError as fault:
                 self.transitions["standby", "failed"] += 1
                 _LOG.error("%s; the request is repeated if the NameNode does not become a standby", fault.message)
                 return
+        if state is HAState.OBSERVER:
+            _LOG.info("%s is an observer, and remains an observer", self._own)
+            return
         self.transitions["standby", "done"] += 1
         _LOG.info("%s is a standby, because another NameNode has the lock", self._own)
 

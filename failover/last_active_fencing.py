@@ -13,6 +13,7 @@ from failover.settings import FailoverSettings
 from failover.target import Target
 from failover.transitions import Transitions
 from hadoop_common.errors import HdfsError
+from hadoop_rpc.ha_protocol import HAState
 
 _LOG = logging.getLogger(__name__)
 
@@ -86,9 +87,10 @@ class LastActiveFencing:
     def _outcomes(self, target: Target) -> Iterator[FencingOutcome]:
         """Ask the NameNode first, then try the configured methods."""
         try:
-            self._transitions.to_standby(target)
+            state = self._transitions.to_standby(target)
         except HdfsError as fault:
-            yield FencingOutcome("rpc", False, f"{fault.message}. {fault.hint}".strip(". "))
+            yield FencingOutcome("rpc", False, f"{fault.message.rstrip('.')}. {fault.hint}".rstrip(". "))
             yield from self._settings.fencer(target).fence()
         else:
-            yield FencingOutcome("rpc", True, "it reports that it is not active")
+            found = "an observer" if state is HAState.OBSERVER else "a standby"
+            yield FencingOutcome("rpc", True, f"it reports that it is {found}")

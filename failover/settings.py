@@ -127,10 +127,12 @@ class FailoverSettings:
 
     def fencer(self, target: Target) -> Fencer:
         """Return the fencer for `target`, whose address may differ from the configuration."""
+        known = self.target_of(target.namenode)
+        moved = known is None or known.address != target.address
         return Fencer(
             target,
             self.methods.get(target.namenode) or (),
-            environment=lambda: fencing_environment(self.configuration, target),
+            environment=lambda: fencing_environment(self.configuration, target, moved=moved),
             ssh=self.ssh,
             seconds=self.fencing_timeout,
         )

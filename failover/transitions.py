@@ -77,8 +77,8 @@ class Transitions:
                 word = "silent" if state is None else state.name.lower()
                 _LOG.warning("%s is still %s; asking it again to become active", target, word)
 
-    def to_standby(self, target: Target) -> None:
-        """Make `target` a standby. An observer remains an observer, because it is not active.
+    def to_standby(self, target: Target) -> HAState:
+        """Make `target` a standby; return its state. An observer remains an observer, because it is not active.
 
         Raises:
             TransitionError: `target` did not confirm the transition.
@@ -98,8 +98,10 @@ class Transitions:
                 # observers refuse requests of controllers (HDFS-14961)
                 if not _is_observer(client):
                     raise _refused(target, HAState.STANDBY, fault) from fault
+                return HAState.OBSERVER
             except RpcError as fault:
                 raise _refused(target, HAState.STANDBY, fault) from fault
+        return HAState.STANDBY
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
         """Return the NameNode's state, or None if no response arrives; raise TransitionError if it is unreachable."""

@@ -154,7 +154,7 @@ class AccessControlList:
     """Users and groups (AccessControlList); `key` is the configuration key that lists them.
 
     Attributes:
-        anybody: whether the list is `*`.
+        anybody: whether `*` is in place of the users or of the groups.
     """
 
     key: str
@@ -164,8 +164,10 @@ class AccessControlList:
 
     @classmethod
     def parse(cls, key: str, text: str) -> AccessControlList:
-        """Parse `users groups`: comma-separated lists, separated by the first blank; `*` means any user."""
-        if text.strip() == ANYBODY:
+        """Parse `users groups`: comma-separated lists, separated by the first blank; `*` in place of a list means any
+        user.
+        """
+        if ANYBODY in (part.strip() for part in text.split(" ", 1)):
             return cls(key, anybody=True)
         users, _, groups = text.partition(" ")
         return cls(key, _items(users), _items(groups))

@@ -174,7 +174,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         sends_user_name=sends_user_name,
         binds_address=not binds_any,
     )
-    return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings).strip(), server)
+    return KerberosSettings(login, takes, keys.CLUSTER_ADMINISTRATORS.read(settings), server)
 
 
 def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusals: Refusals) -> ServerSecurity:
@@ -415,7 +415,7 @@ def _protocol(
             (f"{acl.name.removesuffix('.acl')}.hosts", MachineList.parse),
         )
         for name, parse in parsers:
-            # an empty list allows nobody, as in Hadoop
+            # a list that contains only blanks allows nobody, as in Hadoop
             found = next((each for each in (f"{name}{blocked}", _default(name) + blocked) if each in settings), "")
             if found:
                 yield parse(found, settings.get_untrimmed(found))

@@ -84,8 +84,15 @@ def _ask(peer: Peer) -> PeerAnswer:
         return PeerAnswer(peer, beans={"JournalNodeInfo": bean})
     found = {name: _bean(peer.url + _BEANS.format(name)) for name in _NAMENODE_BEANS}
     _, clock_ahead = found[_NAMENODE_BEANS[0]]
-    beans, txid = {name: bean for name, (bean, _) in found.items()}, ask_txids(peer.url, timeout=_SECONDS).newest
-    return PeerAnswer(peer, beans=beans, last_txid=txid, clock_ahead=clock_ahead)
+    beans = {name: bean for name, (bean, _) in found.items()}
+    return PeerAnswer(peer, beans=beans, last_txid=_last_txid(peer.url), clock_ahead=clock_ahead)
+
+
+def _last_txid(url: str) -> int | None:
+    try:
+        return ask_txids(url, timeout=_SECONDS).newest
+    except TransferError:
+        return None
 
 
 def _status(peer: Peer) -> PeerAnswer:

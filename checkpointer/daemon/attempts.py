@@ -369,6 +369,7 @@ class CheckpointAttempts:
             period=config.period,
             shadow=config.shadow,
             observers=self.forecast.observers(),
+            inactive=self.forecast.inactive(),
         )
         self.record.outcome(found.acceptance.value)
         return found
@@ -468,5 +469,5 @@ def _answer(
     if outcome is None:
         return TriggerResult(state, message, details)
     if outcome.exit_code:
-        message = f"{message}, but no NameNode accepted the image: {outcome.problem}"
+        message = f"{message}, but no active NameNode has the image: {outcome.problem}"
     return TriggerResult(state, message, details | outcome.details())

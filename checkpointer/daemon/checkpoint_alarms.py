@@ -37,7 +37,7 @@ class CheckpointStatus:
         retry_at: earliest time of the next attempt, None if the next attempt does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
-        observers: addresses of the NameNodes that are observers.
+        inactive: addresses of the NameNodes that are known to be standbys or observers.
     """
 
     period: float
@@ -55,7 +55,7 @@ class CheckpointStatus:
     notices: Sequence[str]
     leader: LeaderState | None = None
     reported_standby: bool = False
-    observers: frozenset[str] = frozenset()
+    inactive: frozenset[str] = frozenset()
 
     @property
     def is_in_time(self) -> bool:
@@ -119,14 +119,14 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode that is not an
-    observer has the newest image, or another daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly; no alarms if a NameNode that may be
+    active has the newest image, or another daemon uploads.
     """
     progress = status.progress
     if status.reported_standby or progress is None:
         return []
     holding = {target.address for target in role.targets if target.has(progress.image_txid, ImageKind.IMAGE)}
-    if holding - status.observers:
+    if holding - status.inactive:
         return []
     return [
         Alarm(

@@ -399,7 +399,7 @@ class CheckpointService:
             notices=self._notices(),
             leader=self._leadership.state(),
             reported_standby=self._attempts.reported_standby,
-            observers=self._forecast.observers(),
+            inactive=self._forecast.inactive(),
         )
 
 

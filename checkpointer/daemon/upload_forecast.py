@@ -94,7 +94,10 @@ class UploadForecast:
                     self._known.pop(address, None)
                     if isinstance(found, ImageAcceptance):
                         ours = found.by_our_clock(self._clock_lead(address, found.clock_ahead))
-                        self._known[address] = self._last[address] = self._fresh(address, ours)
+                        self._known[address] = self._last[address] = last = self._fresh(address, ours)
+                        # a standby makes its own images
+                        if (own := self._own.get(address)) and _STANDBY in (own.state, last.state):
+                            self._own[address] = last
                         self._silent.pop(address, None)
                     elif not isinstance(found, TransferCancelledError):
                         reason = found.message.removeprefix(found.target).lstrip(": ")
@@ -183,8 +186,15 @@ class UploadForecast:
         """Return the NameNodes that are observers. The active NameNode needs an image of its own, which allows it to
         purge edits.
         """
+        return self._in_state(_OBSERVER)
+
+    def inactive(self) -> frozenset[str]:
+        """Return the NameNodes that are known to be standbys or observers."""
+        return self._in_state(_STANDBY, _OBSERVER)
+
+    def _in_state(self, *states: str) -> frozenset[str]:
         with self._lock:
-            return frozenset(address for address, each in self._last.items() if each.state == _OBSERVER)
+            return frozenset(address for address, each in self._last.items() if each.state in states)
 
     def remember(self) -> None:
         """Record the NameNodes' current images as images of this daemon."""
@@ -192,12 +202,10 @@ class UploadForecast:
             self._own = dict(self._last)
 
     def others_image(self) -> bool:
-        """Return whether a NameNode has received a newer image from another daemon since `remember`; a standby makes
-        its own images.
-        """
+        """Return whether a NameNode has received a newer image from another daemon since `remember`."""
         with self._lock:
             pairs = [(self._last[address], old) for address, old in self._own.items()]
-        return any(_is_newer(new, old) for new, old in pairs if _STANDBY not in (new.state, old.state))
+        return any(_is_newer(new, old) for new, old in pairs)
 
     def has_newer(self, address: str, txid: int) -> bool:
         """Return whether a NameNode has received an image newer than `txid` from another daemon."""
@@ -215,7 +223,9 @@ class UploadForecast:
                 self._refused_until.pop(upload.address, None)
                 self._accepted_at[upload.address] = now
                 if last := known or self._last.get(upload.address):
-                    self._last[upload.address] = replace(last, last_at=now, last_txid=upload.txid)
+                    # a standby refuses images, so this NameNode has changed its state
+                    state = "" if last.state == _STANDBY else last.state
+                    self._last[upload.address] = replace(last, state=state, last_at=now, last_txid=upload.txid)
                     self._own[upload.address] = self._last[upload.address]
                     if known is not None:
                         self._known[upload.address] = self._last[upload.address]
@@ -299,6 +309,7 @@ def _active_namenodes(reports: Mapping[str, ImageAcceptance]) -> list[str]:
 def _is_newer(new: ImageAcceptance, old: ImageAcceptance) -> bool:
     """Return whether `new` reports a newer image than `old`.
 
-    One value alone is not reliable: a txid is computed from two numbers, and the times may come from two clocks.
+    Both values must be newer: the time also changes if the NameNode's clock is set, and its response may be older than
+    the response with the txid.
     """
     return (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)

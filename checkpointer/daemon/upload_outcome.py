@@ -47,7 +47,7 @@ class UploadOutcome:
     """Outcome of offering an image to the NameNodes, and the report about the outcome.
 
     Attributes:
-        problem: reason why no NameNode has the image, "" if a NameNode has it.
+        problem: reason why no active NameNode has the image, "" if a NameNode that may be active has the image.
         hint: next step if there is a problem.
         warnings: one sentence per warning.
         again_at: time when a NameNode that refused the image accepts an image, in seconds since the epoch; None if
@@ -83,6 +83,7 @@ def outcome_of(
     period: float,
     shadow: bool = False,
     observers: Collection[str] = (),
+    inactive: Collection[str] = (),
 ) -> UploadOutcome:
     """Return the outcome of the image at `txid`; in `shadow` mode, the daemon never offers the image.
 
@@ -94,6 +95,8 @@ def outcome_of(
         now: seconds since the epoch.
         period: dfs.namenode.checkpoint.period of this daemon, in seconds.
         observers: addresses of observers, which do not decide the outcome, because the active NameNode needs the image.
+        inactive: addresses of observers and standbys at the last query. A standby that accepts the image in this
+            attempt has become active since then.
     """
     if shadow:
         return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains on this host",))
@@ -102,9 +105,9 @@ def outcome_of(
             Acceptance.KEPT, warnings=("no other NameNode is configured; the image remains on this host",)
         )
     offers = [each for each in made if each.kind is kind]
-    accepting = {each.address for each in offers if each.result == UploadResult.SUCCESS.name}
-    accepting |= {each.address for each in targets if each.has(txid, kind)}
-    if not accepting.issubset(observers):
+    accepting = {each.address for each in offers if each.result == UploadResult.SUCCESS.name}.difference(observers)
+    accepting |= {each.address for each in targets if each.has(txid, kind)}.difference(observers, inactive)
+    if accepting:
         refusals = _sentences(_refusals(txid, kind, offers, targets))
         return UploadOutcome(Acceptance.ACCEPTED, warnings=(*_failures(offers), *refusals))
     offers = [each for each in offers if each.address not in observers]
@@ -122,7 +125,7 @@ def outcome_of(
         return UploadOutcome(Acceptance.FAILED, "; ".join(failed), upload_hint("; ".join(failed)))
     return UploadOutcome(
         Acceptance.NOBODY,
-        "; ".join(_absence(each) for each in targets),
+        "; ".join(_absence(each) for each in targets) or "all NameNodes are observers; none is active",
         "The daemon will offer the image to the active NameNode; see hdfs haadmin -getAllServiceState.",
     )
 

@@ -117,7 +117,7 @@ class ImageAcceptance:
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
     """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` is the longest wait in seconds.
 
-    The values, except the state, may be up to 10 s old, because the NameNode caches its metrics. The times are from the
+    `last_at` and `written_txid` may be up to 10 s old, because the NameNode caches its metrics. `last_at` is from the
     NameNode's clock.
 
     Raises:

@@ -12,16 +12,19 @@ from site_config.changed_keys import texts
 from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID, RPC_ADDRESS, SERVICERPC_ADDRESS
 
 
-def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
+def fencing_environment(configuration: Configuration, target: Target, *, moved: bool = False) -> dict[str, str]:
     """Return the configuration as environment variables, together with the variables of `target` (ShellCommandFencer).
 
     Each key appears with `_` for `.`, as before Hadoop 3.5, and with `_` for `.` and `-`, as in Hadoop 3.5. A key that
     is set only for the target's nameservice or NameNode also appears without that suffix.
+
+    Args:
+        moved: whether the configuration does not list `target` at its address.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | texts(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")
     # with a service RPC address, which is the target's address, clients still use the RPC address
-    clients = view.get(RPC_ADDRESS.name) if view.get(SERVICERPC_ADDRESS.name) else None
+    clients = view.get(RPC_ADDRESS.name) if view.get(SERVICERPC_ADDRESS.name) and not moved else None
     view |= {
         NAMESERVICE_ID.name: target.nameservice,
         HA_NAMENODE_ID.name: target.namenode,

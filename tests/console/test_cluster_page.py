@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import requests
-from flask import Blueprint, jsonify
+from flask import Blueprint, jsonify, request
 
 from checkpointer.checks.ask_peers import ask_peers, peers_of
 from checkpointer.cli.console_clusters import console_clusters
@@ -182,10 +182,13 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
     # a busy machine is not a fault
     monkeypatch.setattr("checkpointer.checks.ask_peers._SECONDS", 300.0)
     jmx = Blueprint("jmx", __name__)
+    lacks_txids: list[bool] = []
 
     @jmx.get("/jmx")
     def get_jmx() -> object:
         txids = '{"LastAppliedOrWrittenTxId": "1009", "MostRecentCheckpointTxId": "1000"}'
+        if lacks_txids and "get" in request.args:
+            return jsonify({"error": "not allowed"}), 403
         # the NameNode has not written any transaction since its start
         return jsonify(
             {"beans": [{"State": "standby", "LastWrittenTransactionId": 9, "JournalTransactionInfo": txids}]}
@@ -208,9 +211,12 @@ def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: py
             Peer("nonsense", "daemon"),
         ]
         daemon, namenode, nothing, refusing, silent, nonsense = ask_peers(peers)
+        lacks_txids.append(True)
+        (without_txids,) = ask_peers([peers[1]])
     assert daemon.status is not None
     assert daemon.status["role"] == "standby"
     assert page_with([namenode]).page().panels[0].rows[0][4] == PageCell("1,009")
+    assert (without_txids.error, without_txids.last_txid, without_txids.beans) == ("", None, namenode.beans)
     assert "HTTP 404" in nothing.error
     assert "HTTP 503" in refusing.error
     assert "no answer" in silent.error

@@ -163,6 +163,17 @@ def test_observer_does_not_join_the_election(scene: Scene) -> None:
     assert scene.hear(healthy(OBSERVER), 3) == ["quit to be fenced"]
 
 
+def test_observer_does_not_count_as_a_transition_to_standby(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    scene.node.state = OBSERVER
+    scene.node.refusals[STANDBY] = AccessControlError("denied since the namenode is in Observer state")
+    scene.election.lock = scene.crumb("nn2")
+    scene.controller.become_standby()
+    assert scene.controller.transitions == {}
+    assert any("is an observer" in line for line in caplog.messages)
+    assert not any("is a standby" in line for line in caplog.messages)
+
+
 # ---- becoming active ---------------------------------------------------------------------------------------
 
 
@@ -260,7 +271,7 @@ def test_observer_is_not_fenced(scene: Scene) -> None:
     scene.other.refusals[STANDBY] = AccessControlError(refusal)
     scene.controller.fence_old_active(scene.crumb("nn2"))
     (tried,) = scene.controller.facts()["lastFencing"]["tried"]
-    assert (tried["method"], tried["worked"]) == ("rpc", True)
+    assert (tried["method"], tried["worked"], tried["reason"]) == ("rpc", True, "it reports that it is an observer")
     scene.other.state = ACTIVE
     with pytest.raises(HdfsError, match="cannot be fenced"):
         scene.controller.fence_old_active(scene.crumb("nn2"))

@@ -101,6 +101,11 @@ class HadoopRelease:
         return self.numbers >= (3, 3)
 
     @property
+    def observers_refuse_controllers(self) -> bool:
+        """Whether an observer refuses requests of failover controllers (HDFS-14961)."""
+        return self.numbers >= (3, 3)
+
+    @property
     def journal_keeps_layout(self) -> bool:
         """Whether a JournalNode writes the namespace's layout into VERSION; Hadoop 3.3 writes the JournalNode's
         layout.

@@ -223,7 +223,7 @@ def test_a_hung_active_namenode_becomes_standby(
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not SERVER.is_3, reason="Hadoop 2 has no observers")
+@pytest.mark.skipif(not SERVER.observers_refuse_controllers, reason="controllers change the state of observers")
 def test_observer_that_was_active_last_keeps_running(client_jvm: ClientJvm, tmp_path: Path) -> None:
     """The controller of nn1 has ended, so the breadcrumb names nn1 when the controller of nn2 acquires the lock."""
     with FailoverPair(tmp_path, client_jvm, ours=("nn1", "nn2")) as pair:

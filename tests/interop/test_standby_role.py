@@ -148,7 +148,7 @@ def test_images_are_uploaded_to_the_current_active_namenode(pair: HaPair, active
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not SERVER.is_3, reason="Hadoop 2 has no observers")
+@pytest.mark.skipif(not SERVER.refuses_young_images, reason="the server accepts recent images")
 def test_image_that_only_an_observer_accepts(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None:
     """The active NameNode refuses the image, because its last image is recent, and cannot purge its edits."""
     pair.nn1.conf.update({"dfs.namenode.checkpoint.period": "3600"})

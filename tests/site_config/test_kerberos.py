@@ -23,6 +23,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.kerberos import KerberosSettings, for_operator
 from tests.hadoop_rpc.keytabs import keytab_of
 
+ACL, DEFAULT_ACL = "security.qjournal.service.protocol.acl", "security.service.authorization.default.acl"
 SINGLE = {
     "hadoop.security.authentication": "Kerberos",
     "fs.defaultFS": "hdfs://nn1.example:8020",
@@ -283,15 +284,36 @@ def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:
 
 
 def test_access_lists_with_only_groups_and_without_members() -> None:
-    """In Hadoop, only groups follow a leading blank, and an empty list allows nobody."""
+    """In Hadoop, only groups follow a leading blank."""
     acl, administrators = "security.qjournal.service.protocol.acl", "dfs.cluster.administrators"
     values = {acl: " hadoop", administrators: " ops", "hadoop.security.authorization": "true"}
     policies = node(values).policies
     assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl, groups=frozenset({"hadoop"})),)
     assert policies[Resource.CONTROL].lists == (AccessControlList(administrators, groups=frozenset({"ops"})),)
-    everybody = {"security.service.authorization.default.acl": "*"}
-    policies = node({**values, **everybody, acl: ""}).policies
-    assert policies[QJOURNAL_PROTOCOL.name].needed == (AccessControlList(acl),)
+
+
+@pytest.mark.parametrize(("value", "list_of"), [(" ", ACL), ("", DEFAULT_ACL)])
+def test_access_list_of_blanks_allows_nobody(tmp_path: Path, value: str, list_of: str) -> None:
+    """Without any text, Hadoop's default list applies."""
+    (tmp_path / "core-site.xml").write_text("<configuration/>")
+    (tmp_path / "hadoop-policy.xml").write_text(
+        f"<configuration><property><name>{ACL}</name><value>{value}</value></property>"
+        f"<property><name>{DEFAULT_ACL}</name><value>alice</value></property></configuration>"
+    )
+    loaded = Configuration.load(tmp_path, {})
+    policy = {key: loaded.get_untrimmed(key) for key in (ACL, DEFAULT_ACL) if key in loaded}
+    (needed,) = node({**policy, "hadoop.security.authorization": "true"}).policies[QJOURNAL_PROTOCOL.name].needed
+    assert isinstance(needed, AccessControlList)
+    assert (needed.key, needed.users) == (list_of, frozenset({"alice"} if list_of == DEFAULT_ACL else ()))
+
+
+def test_administrators_after_a_blank_are_groups_for_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
+    third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
+    found = read({**third, "dfs.cluster.administrators": " hdfs-group"}, Role.STANDBY)
+    assert found.refusal("hdfs-group")
+    monkeypatch.setattr("site_config.kerberos.system_groups", lambda user: frozenset({"hdfs-group"}))
+    assert found.refusal("carl") == ""
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_repeated_transfer_failures_are_an_alarm(
     ]
 
 
-def test_image_of_an_observer_does_not_end_the_alarm_of_the_active_namenode(role: FakeRole, clock: Clock) -> None:
+def test_image_of_another_namenode_does_not_end_the_alarm_of_the_active_namenode(role: FakeRole, clock: Clock) -> None:
     """Without an image, the active NameNode purges no edits."""
     states = {"http://nn1:9870": "active", "http://nn2:9870": "observer"}
     forecast = UploadForecast(
@@ -115,6 +115,10 @@ def test_image_of_an_observer_does_not_end_the_alarm_of_the_active_namenode(role
     states["http://nn1:9870"], states["http://nn2:9870"] = "standby", "active"
     forecast.update(list(states), lambda: False)
     assert service.ready().ok
+    # the image of a NameNode that was active before the failover
+    states["http://nn1:9870"], states["http://nn2:9870"] = "active", "standby"
+    forecast.update(list(states), lambda: False)
+    assert not service.ready().ok
 
 
 def test_a_namenode_that_dropped_its_directories_must_not_be_restarted(

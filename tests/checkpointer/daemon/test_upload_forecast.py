@@ -144,3 +144,6 @@ def test_only_the_image_of_the_active_namenode_counts() -> None:
     assert (subject.last_image_at(), subject.observers()) == (None, frozenset())
     subject.update(list(reports), lambda: False)
     assert (subject.last_image_at(), subject.observers()) == (990.0, {"http://b"})
+    assert subject.inactive() == {"http://b", "http://c"}
+    subject.note_upload(Upload("http://c", "SUCCESS", txid=140))
+    assert subject.inactive() == {"http://b"}

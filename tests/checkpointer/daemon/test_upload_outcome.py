@@ -141,6 +141,39 @@ def test_observer_does_not_decide_the_outcome(
     assert "http://b" not in outcome.problem
 
 
+def test_reason_if_all_namenodes_are_observers() -> None:
+    outcome = outcome_of(
+        7,
+        ImageKind.IMAGE,
+        [Upload("http://b", TAKEN)],
+        [_B_HAS],
+        takes_from=lambda address: None,
+        now=0.0,
+        period=60.0,
+        observers={"http://b"},
+        inactive={"http://b"},
+    )
+    assert (outcome.acceptance, outcome.problem) == (Acceptance.NOBODY, "all NameNodes are observers; none is active")
+
+
+@pytest.mark.parametrize(
+    ("made", "acceptance"), [([DOWN], Acceptance.FAILED), ([Upload("http://a", TAKEN)], Acceptance.ACCEPTED)]
+)
+def test_earlier_image_of_a_standby_does_not_count(made: list[Upload], acceptance: Acceptance) -> None:
+    """`a` was active when it accepted the image; a standby that accepts an image now has become active."""
+    outcome = outcome_of(
+        7,
+        ImageKind.IMAGE,
+        made,
+        [A_HAS, B_DOWN],
+        takes_from=lambda address: None,
+        now=0.0,
+        period=60.0,
+        inactive={"http://a"},
+    )
+    assert outcome.acceptance is acceptance
+
+
 def test_refusal_of_an_image_already_there_counts_as_accepted() -> None:
     after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=HAS)
     assert (after.has(120, ImageKind.IMAGE), after.error, after.result) == (True, "", OLD)
@@ -175,7 +208,7 @@ def test_early_forced_checkpoint_is_refused_and_later_accepted(
     with Secondary.of(tmp_path, node) as secondary:
         answer = secondary.checkpoint()
         assert answer.state is TriggerState.DONE
-        assert "but no NameNode accepted the image" in answer.message
+        assert "but no active NameNode has the image" in answer.message
         assert "Rejecting a fsimage due to small time delta" in answer.message
         assert (answer.details["outcome"], answer.details["exitCode"]) == ("too recent", 8)
         assert "The NameNode accepts the next image from" in answer.details["hint"]
@@ -257,7 +290,7 @@ def test_output_of_a_refused_forced_checkpoint(node: NamenodeDouble, tmp_path: P
         assert (reported.code, reported.out) == (8, "")
         note, fault, following = reported.err.splitlines()
         assert f", {node.url} refuses an image with few new transactions" in note
-        assert "but no NameNode accepted the image" in fault
+        assert "but no active NameNode has the image" in fault
         assert "Rejecting a fsimage due to small time delta" in fault
         assert following.startswith("  next: The NameNode accepts the next image from ")
         as_json = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force", "--json")

@@ -352,9 +352,14 @@ def test_isolated_leader_continues_after_the_own_image_of_a_standby_namenode() -
     scene.others["http://nn2:9870"] = newer
     assert scene.service.poll().state is TriggerState.DONE
     # after a failover, the NameNode still has only its own image
-    scene.others["http://nn2:9870"] = replace(newer, state="active")
+    scene.others["http://nn2:9870"] = active = replace(newer, state="active")
     scene.role.journal += TRANSACTIONS
     assert scene.service.poll().state is TriggerState.DONE
+    # an image of another daemon
+    scene.clock.now += 20
+    scene.role.journal += 2 * TRANSACTIONS
+    scene.others["http://nn2:9870"] = replace(active, last_at=scene.clock.wall(), last_txid=scene.role.journal)
+    assert (scene.service.poll().state, scene.role.merges) == (TriggerState.SKIPPED, 3)
 
 
 def test_new_leader_reports_when_the_period_ends() -> None:
