@@ -134,6 +134,8 @@ def test_a_cluster_driver_has_our_logging_and_the_options_in_the_defaults_file(
 ) -> None:
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dfrom=environment")
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    # the JVM of an earlier test has the settings of a local driver
+    monkeypatch.setattr("pyspark.SparkContext._jvm", None)
     with mock.patch("pyspark.SparkContext.getOrCreate") as create:
         for _ in range(2):
             build_context(master="spark://127.0.0.1:1")
