@@ -139,7 +139,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     if AUTHENTICATION.read(settings).lower() != _KERBEROS:
         return None
     faults = FaultCollector()
-    of_namenodes = _principal_of_namenodes(settings, who, faults)
+    of_namenodes = _principal_of_namenodes(settings, who, kind, faults)
     principal = _principal(settings, kind.principal, who, faults)
     none: tuple[Protection, ...] = ()
     protections = faults.take(lambda: login_settings.RPC_PROTECTION.read(settings), none)
@@ -208,13 +208,20 @@ def _principal(settings: Configuration, key: ConfigKey[str], who: Identity, faul
     return faults.take(read, "")
 
 
-def _principal_of_namenodes(settings: Configuration, who: Identity, faults: FaultCollector) -> str:
-    """Return the principal of the NameNodes, or of one NameNode if only keys of single NameNodes are set."""
+def _principal_of_namenodes(settings: Configuration, who: Identity, kind: ProcessKind, faults: FaultCollector) -> str:
+    """Return the principal of the NameNodes; if only keys of single NameNodes are set, their common value.
+
+    A JournalNode calls no NameNode, so any of different values suffices.
+    """
     key = login_settings.NAMENODE_PRINCIPAL
     if not key.read(settings, scoped_key(settings, key.name, who.nameservice, who.own_id)):
-        found = faults.take(lambda: _all_namenode_principals(settings), dict[str, str]())
-        if found:
-            return next(iter(found))
+        if kind is ProcessKind.JOURNALNODE:
+            found = faults.take(lambda: _all_namenode_principals(settings), dict[str, str]())
+            if found:
+                return next(iter(found))
+        names = [scoped_key(settings, key.name, who.nameservice, each) for each in who.namenodes]
+        if len({key.read(settings, name) for name in names}) == 1:
+            return _principal(settings, key, replace(who, own_id=who.namenodes[0]), faults)
     return _principal(settings, key, who, faults)
 
 
@@ -434,8 +441,17 @@ def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
 
 
 def _all_namenode_principals(settings: Configuration) -> dict[str, str]:
-    """Return the principals of all nameservices' NameNodes, each with its key."""
-    return {name: key for who in _nameservices(settings) for name, key in _namenode_principals(settings, who).items()}
+    """Return the principals of the NameNodes of our nameservices, each with its key.
+
+    Nameservices of other clusters, which dfs.nameservices may also list, must not write to our journals.
+    """
+    ours = keys.INTERNAL_NAMESERVICES.read(settings)
+    return {
+        name: key
+        for who in _nameservices(settings)
+        if not ours or who.nameservice in ours
+        for name, key in _namenode_principals(settings, who).items()
+    }
 
 
 def _nameservices(settings: Configuration) -> Iterator[Identity]:

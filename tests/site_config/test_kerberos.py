@@ -19,8 +19,9 @@ from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTO
 from hadoop_rpc.security import Protection
 from hadoop_rpc.server_kerberos import ServerKerberos, ServiceKey
 from journal_node.config import JournalNodeConfig
+from site_config.addresses import Identity
 from site_config.checkpoint_config import CheckpointConfig, Role
-from site_config.kerberos import KerberosSettings, for_operator
+from site_config.kerberos import KerberosSettings, ProcessKind, for_operator, kerberos_settings
 from tests.hadoop_rpc.keytabs import keytab_of
 
 ACL, DEFAULT_ACL = "security.qjournal.service.protocol.acl", "security.service.authorization.default.acl"
@@ -107,6 +108,37 @@ def test_each_namenode_may_have_its_own_principal() -> None:
         policies = node({**own, key: general}).policies
         assert policies[Resource.JOURNAL].principals == {**expected, **of_secondary}
         assert policies[QJOURNAL_PROTOCOL.name].principals == expected | ({general: key} if general else {})
+
+
+def test_namenodes_of_another_cluster_do_not_write_to_our_journals() -> None:
+    """dfs.nameservices may also list the clusters that clients use."""
+    key = "dfs.namenode.kerberos.principal"
+    other = {
+        "dfs.nameservices": "ns,dr",
+        "dfs.internal.nameservices": "ns",
+        "dfs.ha.namenodes.dr": "d",
+        "dfs.namenode.rpc-address.dr.d": "dr.example:8020",
+        f"{key}.dr.d": "nn/_HOST@DR",
+        f"{key}.ns.a": "hdfs-a/one@R",
+    }
+    assert node(other).policies[QJOURNAL_PROTOCOL.name].principals == {"nn/_HOST@R": key, "hdfs-a/one@R": f"{key}.ns.a"}
+
+
+def test_only_a_common_value_of_single_namenodes_replaces_the_general_principal() -> None:
+    key = "dfs.namenode.kerberos.principal"
+    common = {**PAIR, key: "", f"{key}.ns.a": "nn/_HOST@R", f"{key}.ns.b": "nn/_HOST@R"}
+
+    def settings(values: dict[str, str]) -> KerberosSettings | None:
+        return kerberos_settings(
+            Configuration.from_mapping(values, {}), Identity("ns", ("a", "b")), ProcessKind.SECONDARY
+        )
+
+    found = settings(common)
+    assert found is not None
+    # each server is then expected to have the principal of its own host
+    assert found.login.namenode.principal == "nn/_HOST@R"
+    with pytest.raises(ConfigurationError, match="is required"):
+        settings({**common, f"{key}.ns.b": "hdfs/_HOST@R"})
 
 
 def test_every_principal_of_a_namenode_needs_a_realm() -> None:
