@@ -227,7 +227,8 @@ class _FailoverReader(SettingsReader):
         listed = AccessControlList.parse(
             keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(self.settings)
         )
-        users = rules.users | listed.users | ({ANYBODY} if listed.anybody else set())
+        # `*` among other users is the name of a user, as in Hadoop
+        users = rules.users | listed.users - {ANYBODY} | ({ANYBODY} if listed.anybody else set())
         return replace(rules, users=users, groups=listed.groups)
 
     def _of(self, key: ConfigKey[Any], namenode: str) -> str:

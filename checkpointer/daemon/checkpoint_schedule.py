@@ -15,7 +15,7 @@ from site_config.checkpoint_config import CheckpointConfig
 
 # minimum number of retries per period after failures
 _TRIES_PER_PERIOD = 4
-# the two clocks are read one after the other, which takes less than this time
+# smaller differences are the time between the readings of the two clocks; a longer time makes a period shorter
 _STEP_SECONDS = 1.0
 
 

@@ -19,12 +19,15 @@ def fencing_environment(configuration: Configuration, target: Target, *, moved: 
     is set only for the target's nameservice or NameNode also appears without that suffix.
 
     Args:
-        moved: whether the configuration does not list `target` at its address.
+        moved: whether the configuration does not list `target` at its address. Then the keys for RPC addresses without
+            a suffix have this address, because the configured addresses lead to another host.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | texts(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")
+    if moved:
+        view |= dict.fromkeys((RPC_ADDRESS.name, SERVICERPC_ADDRESS.name), target.address)
     # with a service RPC address, which is the target's address, clients still use the RPC address
-    clients = view.get(RPC_ADDRESS.name) if view.get(SERVICERPC_ADDRESS.name) and not moved else None
+    clients = view.get(RPC_ADDRESS.name) if view.get(SERVICERPC_ADDRESS.name) else None
     view |= {
         NAMESERVICE_ID.name: target.nameservice,
         HA_NAMENODE_ID.name: target.namenode,

@@ -326,12 +326,12 @@ def test_default_file_system_of_a_fencing_command_is_the_address_of_clients() ->
     assert (found["fs_defaultFS"], found["target_port"]) == (f"hdfs://{HERE}:2", "9020")
 
 
-def test_default_file_system_of_a_moved_namenode_is_its_old_address(tmp_path: Path) -> None:
-    """The configured address of clients leads to the new host."""
+def test_addresses_of_a_moved_namenode_are_its_old_address(tmp_path: Path) -> None:
+    """The configured addresses lead to the new host."""
     reported = tmp_path / "reported"
-    methods = f"shell(echo $fs_defaultFS $target_host > {reported})"
+    methods = f"shell(echo $fs_defaultFS $target_host $dfs_namenode_rpc_address > {reported})"
     more = {"dfs.namenode.servicerpc-address.ns1.nn2": f"{HERE}:9020", "dfs.ha.fencing.methods": methods}
     given = settings(more=more)
     moved = replace(given.others[0], host="old.invalid", name="old.invalid")
     assert only(list(given.fencer(moved).fence())).worked
-    assert reported.read_text() == "hdfs://old.invalid:9020 old.invalid\n"
+    assert reported.read_text() == "hdfs://old.invalid:9020 old.invalid old.invalid:9020\n"

@@ -110,7 +110,7 @@ def test_configuration_errors(more: dict[str, str], problem: str) -> None:
 
 
 def test_administrators_and_members_of_their_groups_may_request_failovers() -> None:
-    rules = settings(PORTS, more={"dfs.cluster.administrators": "alice ops"}).access
+    rules = settings(PORTS, more={"dfs.cluster.administrators": "alice,* ops"}).access
     control = AccessControl(rules, groups_of=lambda user: frozenset({"ops"} if user == "oscar" else ()))
     allowed = {
         user: control.check(Caller(HERE, (user,)), Right.CHANGE, "gracefulFailover").allowed
